@@ -1,0 +1,1 @@
+"""The simulated NPU: executes adapter-dialect kernels on the CPU with cores, pipes, flags and hazards."""
