@@ -9,4 +9,6 @@ VERIFY failed verification, MODEL configs, weights and tokenizers, CLI the comma
 from __future__ import annotations
 
 CODES: dict[str, str] = {
+    "AI-SRC-030": "A dtype name is not one of the dialect's.",
+    "AI-DEV-010": "The named SoC is not in the table of chips.",
 }
