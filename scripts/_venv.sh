@@ -45,16 +45,15 @@ run_step() {
             sleep 0.5
         done
         wait "$pid" || status=$?
-        printf '\r\e[K'
+        printf '\r\e[K  %-34s' "$title"
     else
         printf '  %-34s' "$title"
         "$@" >>"$log" 2>&1 || status=$?
-        printf '\r'
     fi
     if ((status == 0)); then
-        printf '  %-34s %4ss  %sok%s\n' "$title" "$((SECONDS - start))" "$GREEN" "$PLAIN"
+        printf ' %4ss  %sok%s\n' "$((SECONDS - start))" "$GREEN" "$PLAIN"
     else
-        printf '  %-34s %4ss  %sfailed%s\n' "$title" "$((SECONDS - start))" "$RED" "$PLAIN"
+        printf ' %4ss  %sfailed%s\n' "$((SECONDS - start))" "$RED" "$PLAIN"
     fi
     return "$status"
 }
