@@ -98,9 +98,9 @@ make_venv() {
 pip_failed() {
     say ""
     tail -n 15 "$INSTALL_LOG" | cut -c 1-200 >&2
-    if grep -qE 'NewConnectionError|Name or service not known|name resolution|No route to host|ProxyError|ConnectTimeout|Network is unreachable' \
+    if grep -qE 'NewConnectionError|Name or service not known|name resolution|No route to host|ProxyError|ConnectTimeout|Network is unreachable|\(from versions: none\)' \
         "$INSTALL_LOG"; then
-        die "pip cannot reach a package index: this step needs the network (later runs do not)" \
+        die "pip reached no package index that has the package: this step needs the network (later runs do not)" \
             "Behind a proxy set HTTPS_PROXY; with a mirror, pip config set global.index-url ADDRESS." \
             "Whole log: $INSTALL_LOG"
     fi
