@@ -1,0 +1,229 @@
+"""The only place that knows torch.npu, torch.cuda, the simulated NPU and the CPU apart.
+
+torch.npu and torch.cuda offer graphs, streams and events under equal names with two differences
+that
+matter here: the class (`NPUGraph` / `CUDAGraph`) and the fourth positional parameter of
+`graph(...)`, which is `auto_dispatch_capture` in one and `capture_error_mode` in the other.
+Everything after the graph object is therefore passed by keyword. The CPU runs eagerly only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from graphs.errors import GraphError
+
+
+class Graph(Protocol):
+    """What the runner needs of `torch.npu.NPUGraph` and `torch.cuda.CUDAGraph`."""
+
+    def replay(self) -> None: ...
+
+    def reset(self) -> None: ...
+
+
+class Event(Protocol):
+    """What host staging needs of a device event."""
+
+    def record(self, stream: Any) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryFigures:
+    """Device memory in bytes; None where the device does not say.
+
+    free, total: of the whole device. allocated: held by tensors of this process. reserved: held by
+    torch's allocator, graph pools included.
+    """
+
+    free: int | None = None
+    total: int | None = None
+    allocated: int | None = None
+    reserved: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayCounters:
+    """How often graphs were replayed and how many kernels those replays launched, since process
+    start.
+    """
+
+    replays: int
+    launches: int
+
+
+class DeviceApi:
+    """Graphs, streams, events and memory of one device. Get one with `device_api(device)`.
+
+    Attributes:
+        device: with its index, `npu:0`.
+        supports_graphs: False on the CPU.
+        simulated: True for the simulated NPU.
+    """
+
+    def __init__(self, device: torch.device, namespace: Any) -> None:
+        self.device = device
+        self._namespace = namespace
+        self.supports_graphs = namespace is not None
+        self.simulated = device.type == "npu" and _simulator() is not None
+
+    # ------------------------------------------------------------------ graphs
+
+    def new_graph(self) -> Graph:
+        """An empty graph object; one object captures once."""
+        ns = self._namespace
+        graph: Graph = ns.NPUGraph() if self.device.type == "npu" else ns.CUDAGraph()
+        return graph
+
+    def new_pool(self) -> Any:
+        """A handle under which several graphs share their private memory."""
+        return self._namespace.graph_pool_handle()
+
+    @contextlib.contextmanager
+    def capture(
+        self, graph: Graph, *, pool: Any, stream: Any, error_mode: str = "global"
+    ) -> Iterator[None]:
+        """Record what the body enqueues into `graph`; nothing of it executes.
+
+        The previously current stream is current again afterwards, also when ending the capture
+        fails: torch's own context manager leaves the capture stream current in that case.
+
+        Args:
+            pool: from `new_pool`. stream: from `new_stream`, never the default stream.
+            error_mode: `global`, `thread_local` or `relaxed`: which threads' unsafe calls are
+                refused.
+        """
+        before = self.current_stream()
+        try:
+            with self._namespace.graph(
+                graph, pool=pool, stream=stream, capture_error_mode=error_mode
+            ):
+                yield
+        finally:
+            self._namespace.set_stream(before)
+
+    def is_capturing(self) -> bool:
+        """Whether the current stream is recording; always False without graphs."""
+        if not self.supports_graphs:
+            return False
+        return bool(self._namespace.is_current_stream_capturing())
+
+    def replay_counters(self) -> ReplayCounters | None:
+        """The device's own count of replays and of kernels launched by them; None if it keeps none.
+
+        Only the simulated NPU counts; on hardware the evidence is in profiler files and logs.
+        """
+        return None
+
+    # ----------------------------------------------------------------- streams
+
+    def new_stream(self) -> Any:
+        """A stream other than the default one, as capture requires."""
+        return self._namespace.Stream(device=self.device)
+
+    def current_stream(self) -> Any:
+        return self._namespace.current_stream(self.device)
+
+    def use_stream(self, stream: Any) -> contextlib.AbstractContextManager[Any]:
+        """Make `stream` current in the body."""
+        context: contextlib.AbstractContextManager[Any] = self._namespace.stream(stream)
+        return context
+
+    def new_event(self) -> Event | None:
+        """An event, or None on a device whose copies are synchronous."""
+        event: Event = self._namespace.Event()
+        return event
+
+    def synchronize(self) -> None:
+        """Wait for everything enqueued on the device. Forbidden while capturing."""
+        self._namespace.synchronize(self.device)
+
+    def on_device(self) -> contextlib.AbstractContextManager[Any]:
+        """Make this device the current one of its type in the body."""
+        context: contextlib.AbstractContextManager[Any] = self._namespace.device(self.device)
+        return context
+
+    # ------------------------------------------------------------------ memory
+
+    def host_staging(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        """Zeroed host memory from which copies to the device may be asynchronous (pinned)."""
+        return torch.zeros(tuple(shape), dtype=dtype, pin_memory=True)
+
+    def address(self, tensor: torch.Tensor) -> int:
+        """Where the first element lives; a captured graph holds this number and not the tensor."""
+        return tensor.data_ptr()
+
+    def memory(self) -> MemoryFigures:
+        """Current memory figures of the device."""
+        free, total = self._namespace.mem_get_info(self.device)
+        return MemoryFigures(
+            free=free,
+            total=total,
+            allocated=self._namespace.memory_allocated(self.device),
+            reserved=self._namespace.memory_reserved(self.device),
+        )
+
+
+class CpuDeviceApi(DeviceApi):
+    """The CPU: no graphs and no streams; every copy is done when the call returns."""
+
+    def __init__(self, device: torch.device | None = None) -> None:
+        super().__init__(device or torch.device("cpu"), None)
+
+    def current_stream(self) -> Any:
+        return None
+
+    def use_stream(self, stream: Any) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext()
+
+    def new_event(self) -> Event | None:
+        return None
+
+    def synchronize(self) -> None:
+        return None
+
+    def on_device(self) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext()
+
+    def host_staging(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        return torch.zeros(tuple(shape), dtype=dtype)
+
+    def memory(self) -> MemoryFigures:
+        return MemoryFigures()
+
+
+def device_api(device: torch.device | str) -> DeviceApi:
+    """The API of `device`: `npu`, `npu:1`, `cuda:0` or `cpu`.
+
+    A simulated NPU must have been enabled before (`kernels_npu.sim.device.enable()`).
+
+    Raises:
+        GraphError: AI-GRAPH-002 when the device type is unknown or torch does not offer it here.
+    """
+    kind, _, index = str(device).partition(":")
+    if kind == "cpu":
+        return CpuDeviceApi()
+    namespace = getattr(torch, kind, None) if kind in ("npu", "cuda") else None
+    if namespace is None or not namespace.is_available():
+        raise GraphError(
+            "AI-GRAPH-002",
+            f"device {device!s} is not available in this process",
+            rule="decode graphs run on npu (torch_npu or the simulated NPU) and cuda; cpu is eager",
+            fix="import torch_npu on a host, call kernels_npu.sim.device.enable() for the "
+            "simulated NPU, or choose the device cpu",
+        )
+    number = int(index) if index else int(namespace.current_device())
+    return DeviceApi(torch.device(kind, number), namespace)
+
+
+def _simulator() -> Any:
+    """The simulated device's package, if it was imported (it is what provides torch.npu then)."""
+    return sys.modules.get("kernels_npu.sim.device")

@@ -1,0 +1,248 @@
+"""The decode graph runner: capture one graph per bucket, replay the right one, say why when it
+cannot.
+
+A step is `run(batch)`: pick the smallest bucket, copy the batch into the static buffers, pad,
+replay. The whole decode block (all layers and the head) is one graph per bucket; the runner knows
+nothing of it but the step function `step(batch) -> logits`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from graphs.batch import DecodeBatch
+from graphs.buckets import BucketPlan
+from graphs.buffers import TENSOR_NAMES, DecodeBuffers
+from graphs.capture import StepFn, capture_graph
+from graphs.device_api import DeviceApi, Graph
+from graphs.errors import GraphError, capture_failed, leaves_graph, moved
+from graphs.stats import EagerReason, RunnerStats
+
+_log = logging.getLogger(__name__)
+
+WatchFn = Callable[[], Mapping[str, torch.Tensor]]
+
+
+class DecodeGraphRunner:
+    """Runs decode steps by graph replay, eagerly where a graph cannot serve, and counts both.
+
+    Args:
+        step: the decode step; reads a slice of the static buffers, writes KV rows, returns logits
+            [rows, vocab]. It must not synchronise with the host and must read everything that
+            changes between steps (lengths, slots, blocks) from device memory.
+        buffers: static buffers of this runner, at least as large as the largest bucket.
+        plan: the capture sizes.
+        api: from `device_api(device)`.
+        strict: raise instead of running a step eagerly.
+        enabled: False runs every step eagerly, counted as `EagerReason.DISABLED`.
+        warmups: eager runs of `step` before each capture, so that kernels are compiled, binaries
+            loaded and workspaces allocated before recording starts; at least 1.
+        watch: returns further tensors by name that graphs hold addresses of (KV cache, weights).
+            They are compared by `check_addresses(everything=True)`, the static buffers before
+            every replay.
+
+    A runner is used by one thread at a time. `run` returns a view of the static logits: read or
+    copy it before the next `run`.
+
+    Raises:
+        GraphError: AI-GRAPH-004 when the buffers are smaller than the largest bucket or `warmups`
+            < 1.
+    """
+
+    def __init__(
+        self,
+        step: StepFn,
+        buffers: DecodeBuffers,
+        plan: BucketPlan,
+        api: DeviceApi,
+        *,
+        strict: bool = False,
+        enabled: bool = True,
+        warmups: int = 2,
+        watch: WatchFn | None = None,
+    ) -> None:
+        if plan.largest > buffers.max_batch or warmups < 1:
+            raise GraphError(
+                "AI-GRAPH-004",
+                f"largest bucket {plan.largest} with buffers of {buffers.max_batch} rows, "
+                f"{warmups} warm-up runs",
+                rule="buffers hold the largest bucket; a step runs once at least before its capture",
+                fix=f"allocate DecodeBuffers with max_batch={plan.largest}, keep warmups >= 1",
+            )
+        self.step = step
+        self.buffers = buffers
+        self.plan = plan
+        self.api = api
+        self.strict = strict
+        self.enabled = enabled
+        self.stats = RunnerStats()
+        self._warmups = warmups
+        self._watch = watch
+        self._graphs: dict[int, Graph] = {}
+        self._failures: dict[int, BaseException] = {}
+        self._pool: Any = None
+        self._addresses: tuple[int, ...] = ()
+        self._watched: dict[str, int] = {}
+
+    # ----------------------------------------------------------------- capture
+
+    @property
+    def captured_buckets(self) -> tuple[int, ...]:
+        """Buckets that have a graph, ascending."""
+        return tuple(sorted(self._graphs))
+
+    @property
+    def failures(self) -> Mapping[int, BaseException]:
+        """Bucket -> the first exception of its last capture."""
+        return dict(self._failures)
+
+    def capture(self) -> RunnerStats:
+        """Capture every bucket of the plan, the largest first, all in one memory pool.
+
+        Existing graphs are dropped first. A bucket whose capture fails is left to eager execution
+        with the first exception kept in `failures`; the others go on. Without graphs (disabled, or
+        a device that has none) nothing is captured.
+
+        Raises:
+            GraphError: AI-GRAPH-007 in strict mode when a capture fails, AI-GRAPH-008 when the step
+                returns logits of another shape, dtype or device than the static buffer.
+        """
+        self.reset()
+        if not (self.enabled and self.api.supports_graphs):
+            return self.stats
+        api = self.api
+        with api.on_device(), torch.no_grad():
+            api.synchronize()
+            self.stats.memory_before = api.memory()
+            stream = api.new_stream()
+            self._pool = api.new_pool()
+            self._remember_addresses()
+            for bucket in self.plan.capture_order:
+                # Padding only: neither warm-up nor capture can touch a KV slot, even while serving.
+                self.buffers.fill(DecodeBatch.empty(), bucket)
+                try:
+                    self._graphs[bucket] = capture_graph(
+                        api,
+                        self.step,
+                        self.buffers.slice(bucket),
+                        self.buffers.logits[:bucket],
+                        pool=self._pool,
+                        stream=stream,
+                        warmups=self._warmups,
+                    )
+                except Exception as error:  # noqa: BLE001 - any failure leaves the bucket eager
+                    self._note_failure(bucket, error)
+                    # What an aborted capture leaves behind (allocator state, a dead stream) stays
+                    # with it.
+                    stream, self._pool = api.new_stream(), api.new_pool()
+                else:
+                    self.stats.captures += 1
+            api.synchronize()
+            self.stats.memory_after = api.memory()
+        return self.stats
+
+    def reset(self) -> None:
+        """Drop all graphs and their memory; steps run eagerly until the next `capture()`."""
+        if self._graphs:
+            self.api.synchronize()  # a graph in flight must not lose its memory
+        for graph in self._graphs.values():
+            graph.reset()
+        self._graphs.clear()
+        self._failures.clear()
+        self.stats.capture_failures.clear()
+        self._pool = None
+
+    def _note_failure(self, bucket: int, error: Exception) -> None:
+        if isinstance(error, GraphError) and error.code == "AI-GRAPH-008":
+            self.reset()
+            raise error
+        self._failures[bucket] = error
+        self.stats.capture_failures[bucket] = f"{type(error).__name__}: {error}"
+        _log.warning("bucket %d stays eager, its capture failed: %s", bucket, error)
+        if self.strict:
+            raise capture_failed(bucket, error) from error
+
+    # --------------------------------------------------------------------- run
+
+    def run(self, batch: DecodeBatch) -> torch.Tensor:
+        """One decode step; returns logits [batch.size, vocab], valid until the next call.
+
+        A batch without rows returns no rows and runs nothing.
+
+        Raises:
+            GraphError: AI-GRAPH-006 when a static buffer moved since capture; AI-GRAPH-007, -009
+                or -010 in strict mode when no graph can serve the batch.
+        """
+        size = batch.size
+        if size == 0:
+            return self.buffers.logits[:0]
+        bucket = self.plan.bucket_for(size)
+        graph = None if bucket is None else self._graphs.get(bucket)
+        if bucket is None or graph is None:
+            return self._run_eager(batch, bucket)
+        self.check_addresses()
+        self.buffers.fill(batch, bucket)
+        graph.replay()
+        self.stats.count_replay(bucket, size)
+        return self.buffers.logits[:size]
+
+    def run_eager(self, batch: DecodeBatch) -> torch.Tensor:
+        """The step function on fresh device tensors; touches no static buffer and no counter."""
+        with torch.no_grad(), self.api.on_device():
+            return self.step(batch.to(self.api.device))
+
+    def check_addresses(self, *, everything: bool = False) -> None:
+        """Compare the static buffers (and, with `everything`, the watched tensors) with capture
+        time.
+
+        Without graphs nothing holds an address and nothing is compared.
+
+        Raises:
+            GraphError: AI-GRAPH-006 naming the tensor that moved.
+        """
+        if not self._graphs:
+            return
+        address = self.api.address
+        now = tuple([address(tensor) for tensor in self.buffers.tensors()])
+        if now != self._addresses:
+            moved = [i for i, pair in enumerate(zip(self._addresses, now)) if pair[0] != pair[1]]
+            index = moved[0]
+            raise moved(TENSOR_NAMES[index], self._addresses[index], now[index])
+        if everything and self._watch is not None:
+            current = {name: address(tensor) for name, tensor in self._watch().items()}
+            for name, captured in self._watched.items():
+                if current.get(name) != captured:
+                    raise moved(name, captured, current.get(name))
+
+    def _remember_addresses(self) -> None:
+        address = self.api.address
+        self._addresses = tuple(address(tensor) for tensor in self.buffers.tensors())
+        watched = {} if self._watch is None else self._watch()
+        self._watched = {name: address(tensor) for name, tensor in watched.items()}
+
+    def _run_eager(self, batch: DecodeBatch, bucket: int | None) -> torch.Tensor:
+        reason = self._reason(bucket)
+        if self.strict:
+            failure = None if bucket is None else self._failures.get(bucket)
+            if bucket is not None and failure is not None:
+                raise capture_failed(bucket, failure) from failure
+            raise leaves_graph(batch.size, str(reason), self.plan.sizes, str(self.api.device))
+        if reason not in self.stats.eager and reason is not EagerReason.DISABLED:
+            _log.warning("a batch of %d rows runs eagerly: %s", batch.size, reason)
+        self.stats.eager[reason] += 1
+        return self.run_eager(batch)
+
+    def _reason(self, bucket: int | None) -> EagerReason:
+        if not self.enabled:
+            return EagerReason.DISABLED
+        if not self.api.supports_graphs:
+            return EagerReason.NO_GRAPHS
+        if bucket is None:
+            return EagerReason.BATCH_TOO_LARGE
+        if bucket in self._failures:
+            return EagerReason.CAPTURE_FAILED
+        return EagerReason.NOT_CAPTURED
