@@ -59,4 +59,29 @@ CODES: dict[str, str] = {
     "AI-VERIFY-010": "Eager gives different bits when repeated with the same inputs.",
     "AI-VERIFY-011": "A bucket could not be verified because its steps do not use a graph.",
     "AI-VERIFY-012": "The device did not count the replays that were asked for.",
+    "AI-SRC-040": "Code of one core type depends on memory that only the other core type can read.",
+    "AI-SRC-041": (
+        "With automatic cube/vector combine a register assignment exists in the cube program only."
+    ),
+    "AI-SRC-042": "An operation stands in a T.Scope of the core type that does not execute it.",
+    "AI-SRC-043": "T.sync_all crashes the compiler's automatic cube/vector combine.",
+    "AI-SRC-044": (
+        "T.Kernel(threads=2) asks for an automatic split that the simulator does not perform."
+    ),
+    "AI-SRC-045": "T.Parallel has three or more dimensions.",
+    "AI-MEM-001": "The buffers placed in an on-chip memory exceed its usable bytes.",
+    "AI-MEM-002": "Memory planning: buffers alive at the same time exceed the memory.",
+    "AI-MEM-003": "Memory planning: an annotated address collides with a live buffer.",
+    "AI-MEM-010": "A shared buffer used through element accesses is inferred to L1.",
+    "AI-MEM-011": "An operation with a hidden scratch buffer has a size known only at run time.",
+    "AI-MEM-012": "An extent of an on-chip buffer is not a positive constant.",
+    "AI-MEM-020": "A copy between core types needs an automatic workspace.",
+    "AI-SYNC-020": "Automatic cube/vector combine drops a flag or barrier from both programs.",
+    "AI-SYNC-021": "Automatic cross-core flags: the accesses of a workspace do not pair up.",
+    "AI-SYNC-022": "Automatic cross-core flags: a trip count is not constant.",
+    "AI-SYNC-023": "Automatic cross-core flags: a workspace is accessed by one core type only.",
+    "AI-SYNC-024": "A cross-core flag set by hand shares its id with an automatic one.",
+    "AI-SYNC-025": (
+        "Automatic cross-core flags have no effect without automatic cube/vector combine."
+    ),
 }

@@ -1,0 +1,109 @@
+"""All passes in the compiler's order: from a parsed kernel to the programs and addresses of its cores."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kernels_npu.sim import ir
+from kernels_npu.sim.passes import cross_core_sync, cv_split, program_text
+from kernels_npu.sim.passes.memory_planning import plan_memory
+from kernels_npu.sim.passes.notes import Note
+from kernels_npu.sim.passes.scope_inference import infer_scopes
+from kernels_npu.sim.passes.temporaries import hidden_temporaries
+from kernels_npu.sim.passes.vid_reduction import reduce_vid
+from kernels_npu.sim.passes.virtual_channels import lower_virtual_channels
+from kernels_npu.sim.soc import Soc
+
+AUTO_SYNC = "tl.ascend_auto_sync"
+MEMORY_PLANNING = "tl.ascend_memory_planning"
+AUTO_CV_COMBINE = "tl.ascend_auto_cv_combine"
+AUTO_CV_SYNC = "tl.ascend_auto_cross_core_sync"
+
+#: The pass configs that the compiler reads; all are off by default.
+PASS_CONFIGS = (AUTO_SYNC, MEMORY_PLANNING, AUTO_CV_COMBINE, AUTO_CV_SYNC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoweredKernel:
+    """What the machine executes.
+
+    Attributes:
+        func: the kernel with scopes inferred; its body is still the user's.
+        cube: the program of the AIC; empty when it has nothing to do.
+        vector: the program of each AIV; empty when it has nothing to do. Neither holds a `CoreScope`.
+        placements: byte address in its memory of every on-chip buffer that is touched: allocations,
+            hidden temporaries, and views. The destination of a `reinterpretcast` is at its source.
+        sizes: bytes that the compiler reserves per allocation.
+        used_bytes: highest byte in use per memory (`UB`, `L1`, `L0A`, `L0B`, `L0C`), as the compiler places.
+        auto_sync: whether the compiler inserts the flags within a core itself.
+        notes: findings of the passes, in the order of the passes.
+    """
+
+    func: ir.PrimFunc
+    cube: tuple[ir.Stmt, ...]
+    vector: tuple[ir.Stmt, ...]
+    placements: Mapping[ir.Buffer, int]
+    sizes: Mapping[ir.Buffer, int]
+    used_bytes: Mapping[str, int]
+    auto_sync: bool
+    notes: tuple[Note, ...]
+
+    @property
+    def errors(self) -> tuple[Note, ...]:
+        """The notes that make the kernel wrong."""
+        return tuple(note for note in self.notes if note.severity == "error")
+
+
+def lower(
+    func: ir.PrimFunc, target: str, pass_configs: Mapping[str, bool], soc: Soc
+) -> LoweredKernel:
+    """Lower `func` for `target` (`ascendc` or `pto`) under the compiler's pass configs.
+
+    Unknown keys of `pass_configs` are ignored, as the compiler does with foreign options.
+
+    Raises:
+        KernelSourceError: what the compiler rejects (codes AI-SRC-04x, AI-SYNC-02x, AI-MEM-0xx).
+        UnsupportedError: AI-MEM-020, AI-SRC-044: valid programs that the simulator cannot transform.
+    """
+    on = {name: bool(pass_configs.get(name, False)) for name in PASS_CONFIGS}
+    func, notes = infer_scopes(func)
+    func = lower_virtual_channels(reduce_vid(func))
+    temporaries = hidden_temporaries(
+        func, target
+    )  # independent of scopes; keyed by final statements
+
+    programs = cv_split.split(func, combine=on[AUTO_CV_COMBINE])
+    bodies = (programs.cube, programs.vector) if on[AUTO_CV_COMBINE] else (func.body,)
+    if on[AUTO_CV_COMBINE] and on[AUTO_CV_SYNC]:
+        cube, vector, sync_notes = cross_core_sync.insert(programs.cube, programs.vector)
+        programs = dataclasses.replace(
+            programs, cube=cube, vector=vector, notes=programs.notes + sync_notes
+        )
+    elif on[AUTO_CV_SYNC]:
+        notes += (_ignored_cv_sync(func),)
+    programs = cv_split.finish(programs)
+
+    text = program_text.build(bodies, temporaries)
+    plan = plan_memory(func, text, soc, planning=on[MEMORY_PLANNING])
+    return LoweredKernel(
+        func=func,
+        cube=programs.cube,
+        vector=programs.vector,
+        placements=plan.placements,
+        sizes=plan.sizes,
+        used_bytes=plan.used_bytes,
+        auto_sync=on[AUTO_SYNC],
+        notes=(*notes, *programs.notes, *plan.notes),
+    )
+
+
+def _ignored_cv_sync(func: ir.PrimFunc) -> Note:
+    return Note(
+        code="AI-SYNC-025",
+        severity="warning",
+        message=f"{AUTO_CV_SYNC} has no effect without {AUTO_CV_COMBINE}: the compiler inserts no "
+        "cross-core flag and says nothing",
+        loc=func.loc,
+    )
