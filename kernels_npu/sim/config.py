@@ -1,0 +1,105 @@
+"""How the simulated NPU runs: target, schedule and checks. Immutable; scoped by `configure`."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kernels_npu.errors import UsageError
+
+SCHEDULES = ("eager", "late", "random")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checks:
+    """Which faults are looked for; every check has its own switch and all are on by default.
+
+    races: RAW, WAR and WAW between pipes, cores and blocks, by happens-before.
+    flags: unpaired and over-set flags, flags left set at kernel end.
+    uninitialised: bytes never written that reach global memory.
+    bounds: accesses outside a tensor or buffer.
+    alignment: vector and copy operands that do not start on a 32-byte boundary.
+    capacity: on-chip memory beyond what the SoC has.
+    dtypes: arithmetic in a dtype that the unit lacks.
+    settings: options that are silently without effect.
+
+    Deadlocks are always reported: there is nothing else to do with one.
+    """
+
+    races: bool = True
+    flags: bool = True
+    uninitialised: bool = True
+    bounds: bool = True
+    alignment: bool = True
+    capacity: bool = True
+    dtypes: bool = True
+    settings: bool = True
+
+    @classmethod
+    def none(cls) -> Checks:
+        """All switches off: the fastest execution."""
+        return cls(**{f.name: False for f in dataclasses.fields(cls)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimConfig:
+    """Settings of a simulated launch.
+
+    soc: name in `kernels_npu.sim.soc`, default Ascend910B1.
+    schedule: `eager` (an instruction takes effect when issued), `late` (only when a wait forces it) or
+        `random` (any order the flags allow, drawn from `seed`).
+    seed: for `random`.
+    checks: see `Checks`.
+    on_finding: `raise` (default) raises `HazardError` after a launch with an error-level finding;
+        `report` only records it.
+    """
+
+    soc: str = "Ascend910B1"
+    schedule: str = "eager"
+    seed: int = 0
+    checks: Checks = field(default_factory=Checks)
+    on_finding: str = "raise"
+
+    def __post_init__(self) -> None:
+        if self.schedule not in SCHEDULES:
+            raise UsageError(
+                "AI-CLI-001",
+                f"schedule {self.schedule!r} is not one of {', '.join(SCHEDULES)}",
+                fix="choose eager, late or random",
+            )
+        if self.on_finding not in ("raise", "report"):
+            raise UsageError(
+                "AI-CLI-001",
+                f"on_finding {self.on_finding!r} is neither 'raise' nor 'report'",
+                fix="choose raise or report",
+            )
+
+
+_current: contextvars.ContextVar[SimConfig] = contextvars.ContextVar(
+    "sim_config", default=SimConfig()
+)
+
+
+def current_config() -> SimConfig:
+    """The configuration of launches made now, in this context."""
+    return _current.get()
+
+
+@contextlib.contextmanager
+def configure(config: SimConfig | None = None, /, **changes: object) -> Iterator[SimConfig]:
+    """Use `config` (default: the current one) with `changes` applied, inside the `with` block."""
+    base = _current.get() if config is None else config
+    updated = dataclasses.replace(base, **changes)  # type: ignore[arg-type]
+    token = _current.set(updated)
+    try:
+        yield updated
+    finally:
+        _current.reset(token)
+
+
+def set_default_config(config: SimConfig) -> None:
+    """Make `config` the one in force from here on in this context (what `sim run` options do)."""
+    _current.set(config)

@@ -1,0 +1,133 @@
+"""Binds generated programs to the memories of one block slot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels_npu.sim.config import SimConfig
+from kernels_npu.sim.dtypes import numpy_dtype
+from kernels_npu.sim.machine.access_checks import SiteCheck
+from kernels_npu.sim.machine.block_state import BlockState
+from kernels_npu.sim.machine.core_runtime import CoreRuntime
+from kernels_npu.sim.machine.cross_flags import CrossFlags
+from kernels_npu.sim.machine.deferred import PipeQueues
+from kernels_npu.sim.machine.expressions import RUNTIME_NAMES
+from kernels_npu.sim.machine.instruction import AnyArray
+from kernels_npu.sim.machine.memory import Arena
+from kernels_npu.sim.machine.program import CoreProgram, ViewConstant
+from kernels_npu.sim.machine.shadow import PIPES
+from kernels_npu.sim.scalar_ops import trunc_div, trunc_mod
+
+Step = object
+ProgramFunction = Callable[..., Iterator[Step]]
+
+
+@dataclass(eq=False)
+class BoundCore:
+    """A program ready to run on one core of one block slot."""
+
+    index: int
+    program: ProgramFunction
+    runtime: CoreRuntime
+    queues: PipeQueues | None
+    counts: list[int]
+    gm_bytes: list[int]
+    source: CoreProgram
+
+
+def _wrap_int(value: float, dtype: str) -> int:
+    info = np.iinfo(numpy_dtype(dtype))
+    span = int(info.max) - int(info.min) + 1
+    return (int(value) - int(info.min)) % span + int(info.min)
+
+
+def _round_to(value: float, dtype: str) -> float:
+    return float(np.asarray(value, dtype=numpy_dtype(dtype)))
+
+
+def _reinterpret(value: float, source: str, target: str) -> float | int:
+    bits = np.asarray(value, dtype=numpy_dtype(source)).view(numpy_dtype(target))
+    result: float | int = bits.item()
+    return result
+
+
+def _float_divide(a: float, b: float) -> float:
+    with np.errstate(all="ignore"):
+        return float(np.float64(a) / np.float64(b))
+
+
+_SERVICES: dict[str, object] = {
+    **RUNTIME_NAMES,
+    "trunc_div": trunc_div,
+    "trunc_mod": trunc_mod,
+    "wrap_int": _wrap_int,
+    "round_to": _round_to,
+    "reinterpret": _reinterpret,
+    "fdiv": _float_divide,
+    "ffloordiv": lambda a, b: math.floor(a / b),
+    "fmod": math.fmod,
+    "VECTOR_PIPES": ("V",),
+    "ALL_PIPES": PIPES[1:],
+}
+
+
+def _bind_view(constant: ViewConstant, arena: Arena) -> AnyArray:
+    view = constant.view
+    flat = arena.flat(constant.address, view.buffer.dtype)
+    if constant.kind == "flat":
+        return flat
+    offset = int(view.offset.value)  # type: ignore[attr-defined]
+    if view.flat:
+        return flat[offset : offset + view.cols]
+    if view.contiguous:
+        return flat[offset : offset + view.count].reshape(view.rows, view.cols)
+    rows = flat[offset : offset + view.rows * view.pitch].reshape(view.rows, view.pitch)
+    return rows[:, : view.cols]
+
+
+def bind_core(
+    program: CoreProgram,
+    core: int,
+    slot: int,
+    state: BlockState,
+    arenas: Mapping[str, Arena],
+    config: SimConfig,
+    item_sizes: tuple[int, ...],
+    cross_flags: CrossFlags,
+) -> BoundCore:
+    """Make `program` executable on core `core` (0 AIC, 1 and 2 the AIVs) of block slot `slot`."""
+    checks = config.checks
+    monitored = checks.races or checks.uninitialised
+    runtime = CoreRuntime(core, slot, state, program.sites, monitored=monitored)
+    runtime.check_flags = checks.flags
+    runtime.cross_flags = cross_flags
+    counts = [0] * len(program.sites)
+    gm_bytes = [0] * len(program.sites)
+    queues = PipeQueues(runtime) if program.deferred else None
+    names: dict[str, object] = {
+        **_SERVICES,
+        **program.values,
+        "R": runtime,
+        "n": counts,
+        "b": gm_bytes,
+    }
+    if queues is not None:
+        names["E"] = queues.events
+        names |= {f"Q_{pipe}": queue for pipe, queue in queues.by_pipe.items()}
+    for name, constant in program.views.items():
+        names[name] = _bind_view(constant, arenas[constant.view.memory])
+    for name, factory in program.factories.items():
+        names[name] = factory()
+    if monitored:
+        for site in program.sites:
+            if site.footprints:
+                check = SiteCheck(state, core, site, checks)
+                check.item_sizes = item_sizes
+                names[f"c{site.index}"] = check.run
+    exec(program.code, names)
+    function: ProgramFunction = names["program"]  # type: ignore[assignment]
+    return BoundCore(core, function, runtime, queues, counts, gm_bytes, program)

@@ -1,0 +1,76 @@
+"""Cross-core flags: counters per core and flag id, with the quorum rules of the three modes.
+
+mode 2: a set by the AIC signals every AIV of the block; the AIC is signalled when all AIVs have set.
+mode 1: when all AIVs of the block have set, each of them is signalled.
+mode 0: when all AICs (or all AIVs) of the launch have set, each of them is signalled.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kernels_npu.sim.machine.monitor import Clock
+
+#: More outstanding sets than the hardware counter holds.
+COUNTER_LIMIT = 15
+
+CoreKey = tuple[int, int]  # (block slot, core index: 0 AIC, 1 and 2 the AIVs)
+
+
+class CrossFlags:
+    """Flag state of the blocks that are alive together."""
+
+    def __init__(self, slots: int, vector_cores: int) -> None:
+        self._slots = slots
+        self._vectors = tuple(range(1, 1 + vector_cores))
+        self._signals: dict[tuple[CoreKey, int], deque[Clock | None]] = {}
+        self._pending: dict[tuple[int, int, int, int], dict[CoreKey, deque[Clock | None]]] = {}
+
+    def arrive(self, slot: int, core: int, flag: int, mode: int, clock: Clock | None) -> int:
+        """A core's set reaches the flag unit; returns the highest count on any signalled core."""
+        if mode == 2 and core == 0:
+            return max(self._signal((slot, v), flag, clock) for v in self._vectors)
+        members, targets = self._group(slot, core, mode)
+        group = (mode, -1 if mode == 0 else slot, min(core, 1), flag)
+        pending = self._pending.setdefault(group, {})
+        pending.setdefault((slot, core), deque()).append(clock)
+        if any(not pending.get(member) for member in members):
+            return 0
+        clocks = [pending[member].popleft() for member in members]
+        merged = _merge(clocks)
+        return max(self._signal(target, flag, merged) for target in targets)
+
+    def _group(self, slot: int, core: int, mode: int) -> tuple[list[CoreKey], list[CoreKey]]:
+        own = [(slot, v) for v in self._vectors]
+        if mode == 2:
+            return own, [(slot, 0)]
+        if mode == 1:
+            return own, own
+        kind = (0,) if core == 0 else self._vectors
+        everyone = [(s, c) for s in range(self._slots) for c in kind]
+        return everyone, everyone
+
+    def _signal(self, target: CoreKey, flag: int, clock: Clock | None) -> int:
+        queue = self._signals.setdefault((target, flag), deque())
+        queue.append(clock)
+        return len(queue)
+
+    def ready(self, slot: int, core: int, flag: int) -> bool:
+        """Whether a wait would pass."""
+        return bool(self._signals.get(((slot, core), flag)))
+
+    def take(self, slot: int, core: int, flag: int) -> Clock | None:
+        """Consume one signal; the clock it carries."""
+        return self._signals[((slot, core), flag)].popleft()
+
+    def leftovers(self) -> list[tuple[CoreKey, int, int]]:
+        """(core, flag, count) still set, including sets whose quorum never completed."""
+        left = [(*key, len(q)) for key, q in self._signals.items() if q]
+        for (_, _, _, flag), members in self._pending.items():
+            left += [(core, flag, len(q)) for core, q in members.items() if q]
+        return left
+
+
+def _merge(clocks: list[Clock | None]) -> Clock | None:
+    known = [c for c in clocks if c is not None]
+    return list(map(max, *known)) if len(known) > 1 else (known[0] if known else None)

@@ -1,0 +1,97 @@
+"""One instruction of the simulated NPU, and the table that maps tile operations to instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy.typing as npt
+
+from kernels_npu.errors import UnsupportedError
+from kernels_npu.sim import ir
+from kernels_npu.sim.machine.operands import Rect, View
+from kernels_npu.sim.soc import Soc
+
+AnyArray = npt.NDArray[Any]
+
+#: How "this byte was never written" travels from sources to the destination. Called with one boolean
+#: array per read view (element granularity, in the order of `reads`) and the shape of the destination.
+TaintRule = Callable[[list[AnyArray], tuple[int, ...]], AnyArray]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Instruction:
+    """What the code generator needs of an operation.
+
+    pipe: the pipe that executes it. kernel: called with `args` in order; views and rectangles arrive
+    as NumPy arrays, expressions as Python numbers, anything else as it is.
+    reads, writes: the views and rectangles among `args` (and hidden ones) for the checks.
+    cycles: modelled cycles per execution. taint: see `TaintRule`; None makes the result count as
+    written. fences_*: pipe pairs (src, dst) that the operation itself orders before and after it.
+    gm_path: e.g. `GM->UB` for moves. stages: parts on different pipes, executed in this order.
+    scalar_barrier: a scalar operand is read from UB, before which the compiler puts a full barrier.
+    atomic: global accesses of this instruction never conflict with each other.
+    """
+
+    op: str
+    pipe: str
+    kernel: Callable[..., None]
+    args: tuple[View | Rect | ir.Expr | object, ...]
+    reads: tuple[View | Rect, ...] = ()
+    writes: tuple[View | Rect, ...] = ()
+    cycles: int = 0
+    taint: TaintRule | None = None
+    fences_before: tuple[tuple[str, str], ...] = ()
+    fences_after: tuple[tuple[str, str], ...] = ()
+    gm_path: str = ""
+    stages: tuple[Instruction, ...] = ()
+    scalar_barrier: bool = False
+    atomic: bool = False
+
+
+@dataclass(frozen=True)
+class LoweringContext:
+    """What an operation may depend on besides its operands."""
+
+    target: str
+    soc: Soc
+    notes: list[tuple[str, str, str, ir.Stmt]] = field(default_factory=list)
+
+    def note(self, code: str, severity: str, message: str, stmt: ir.Stmt) -> None:
+        """Report something about the source that does not stop it from running."""
+        self.notes.append((code, severity, message, stmt))
+
+
+Lowering = Callable[[ir.TileOp, LoweringContext], Instruction]
+LOWERINGS: dict[str, Lowering] = {}
+_F = TypeVar("_F", bound=Lowering)
+
+
+def lowers(*names: str) -> Callable[[_F], _F]:
+    """Register a function as the lowering of the tile operations `names`."""
+
+    def register(function: _F) -> _F:
+        for name in names:
+            LOWERINGS[name] = function
+        return function
+
+    return register
+
+
+def lower_tile_op(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
+    """The instruction of `stmt`.
+
+    Raises:
+        UnsupportedError: AI-SRC-060 when the simulator has no table row for the operation.
+    """
+    lowering = LOWERINGS.get(stmt.op)
+    if lowering is None:
+        raise UnsupportedError(
+            "AI-SRC-060",
+            f"the simulator does not execute {stmt.op!r} yet",
+            where=stmt.loc,
+            rule=f"executed operations: {', '.join(sorted(LOWERINGS))}",
+            fix="write the step with these operations",
+        )
+    return lowering(stmt, context)

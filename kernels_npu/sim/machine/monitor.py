@@ -1,0 +1,176 @@
+"""Happens-before checking of one block: epochs per agent, vector clocks carried by flags.
+
+An agent is a pipe of a core. Within an agent, program order holds; a flag carries the clock of the pipe
+that set it to the pipe that waits; everything a core issues is ordered after what its scalar unit has
+waited for. Two accesses of which one writes are a hazard unless one happens before the other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from kernels_npu.sim.machine.shadow import (
+    AGENT_COUNT,
+    AGENTS_PER_CORE,
+    PIPE_INDEX,
+    Cell,
+    ShadowMemory,
+)
+
+Clock = list[int]
+#: Called with (kind, older agent, older site, newer agent, newer site, cell of newer, cell of older).
+HazardSink = Callable[[str, int, int, int, int, Cell, Cell], None]
+
+_SCALAR, _VECTOR = PIPE_INDEX["S"], PIPE_INDEX["V"]
+
+
+class Monitor:
+    """Clocks of a block's agents and the access checks that use them.
+
+    auto_sync: the compiler orders the pipes within a core, so each core is a single agent.
+    """
+
+    def __init__(self, auto_sync: bool, on_hazard: HazardSink) -> None:
+        self.auto_sync = auto_sync
+        self.on_hazard = on_hazard
+        self.clocks: list[Clock] = [[0] * AGENT_COUNT for _ in range(AGENT_COUNT)]
+        for agent in range(AGENT_COUNT):
+            self.clocks[agent][agent] = 1
+        self._issue_version = [0] * (AGENT_COUNT // AGENTS_PER_CORE)
+        self._seen_version = [0] * AGENT_COUNT
+        self._flags: dict[tuple[int, str, str, int], deque[Clock]] = {}
+
+    def agent(self, core: int, pipe: str) -> int:
+        """The agent that executes `pipe` of `core`."""
+        return core * AGENTS_PER_CORE + (0 if self.auto_sync else PIPE_INDEX[pipe])
+
+    def partner(self, agent: int) -> int:
+        """The agent whose accesses the compiler orders with `agent`'s: vector and scalar unit."""
+        core, pipe = divmod(agent, AGENTS_PER_CORE)
+        if pipe == _VECTOR:
+            return core * AGENTS_PER_CORE + _SCALAR
+        if pipe == _SCALAR:
+            return core * AGENTS_PER_CORE + _VECTOR
+        return agent
+
+    # ------------------------------------------------------------------ accesses
+
+    def _current(self, agent: int) -> Clock:
+        """The agent's clock, after joining what its scalar unit has waited for since."""
+        clock = self.clocks[agent]
+        core = agent // AGENTS_PER_CORE
+        if self._seen_version[agent] != self._issue_version[core]:
+            self._seen_version[agent] = self._issue_version[core]
+            clock = self._join(agent, self.clocks[core * AGENTS_PER_CORE])
+        return clock
+
+    def read(self, agent: int, cell: Cell, site: int) -> None:
+        """Check and record a read."""
+        clock = self._current(agent)
+        partner = self.partner(agent)
+        for other in cell.overlaps:
+            writer = other.writer
+            if (
+                writer >= 0
+                and writer != agent
+                and other.write_clock > clock[writer]
+                and writer != partner
+            ):
+                self.on_hazard("RAW", writer, other.write_site, agent, site, cell, other)
+        cell.readers[agent] = (clock[agent], site)
+
+    def write(self, agent: int, cell: Cell, site: int) -> None:
+        """Check and record a write."""
+        clock = self._current(agent)
+        partner = self.partner(agent)
+        for other in cell.overlaps:
+            writer = other.writer
+            if (
+                writer >= 0
+                and writer != agent
+                and other.write_clock > clock[writer]
+                and writer != partner
+            ):
+                self.on_hazard("WAW", writer, other.write_site, agent, site, cell, other)
+            if other.readers:
+                for reader, (when, where) in other.readers.items():
+                    if reader != agent and when > clock[reader] and reader != partner:
+                        self.on_hazard("WAR", reader, where, agent, site, cell, other)
+        cell.writer = agent
+        cell.write_clock = clock[agent]
+        cell.write_site = site
+        if cell.readers:
+            cell.readers.clear()
+
+    # ------------------------------------------------------------------ ordering
+
+    def _join(self, agent: int, other: Clock) -> Clock:
+        merged = list(map(max, self.clocks[agent], other))
+        self.clocks[agent] = merged
+        return merged
+
+    def release(self, core: int, pipe: str) -> Clock:
+        """The clock that a flag set by `pipe` carries; later work of the pipe is not covered."""
+        agent = self.agent(core, pipe)
+        clock = list(self._current(agent))
+        self.clocks[agent][agent] += 1
+        return clock
+
+    def acquire(self, core: int, pipe: str, clock: Clock) -> None:
+        """`pipe` continues after everything that `clock` covers."""
+        self._join(self.agent(core, pipe), clock)
+        if pipe == "S":
+            self._issue_version[core] += 1
+
+    def set_flag(self, core: int, src: str, dst: str, event: int) -> int:
+        """`set_flag`; returns how many sets are now outstanding on the event."""
+        queue = self._flags.setdefault((core, src, dst, event), deque())
+        queue.append(self.release(core, src))
+        return len(queue)
+
+    def wait_flag(self, core: int, src: str, dst: str, event: int) -> bool:
+        """`wait_flag`; False when nothing was set in program order."""
+        queue = self._flags.get((core, src, dst, event))
+        if not queue:
+            return False
+        self.acquire(core, dst, queue.popleft())
+        return True
+
+    def fence(self, core: int, src: str, dst: str) -> None:
+        """A set and wait back to back."""
+        self.acquire(core, dst, self.release(core, src))
+
+    def barrier(self, core: int) -> None:
+        """All pipes of the core drain before anything later starts."""
+        if self.auto_sync:
+            return
+        first = core * AGENTS_PER_CORE
+        agents = range(first, first + len(PIPE_INDEX))
+        merged = list(map(max, *(self.clocks[a] for a in agents)))
+        version = self._issue_version[core]
+        for agent in agents:
+            own = list(merged)
+            own[agent] += 1
+            self.clocks[agent] = own
+            self._seen_version[agent] = version
+
+    def block_boundary(self) -> None:
+        """Everything of the previous block is over: start all agents after all others."""
+        merged = list(map(max, *self.clocks))
+        for agent in range(AGENT_COUNT):
+            own = list(merged)
+            own[agent] += 1
+            self.clocks[agent] = own
+        self._seen_version = [self._issue_version[a // AGENTS_PER_CORE] for a in range(AGENT_COUNT)]
+
+    def leftover_flags(self) -> list[tuple[int, str, str, int, int]]:
+        """(core, src, dst, event, count) of flags still set; forgets them."""
+        left = [(*key, len(queue)) for key, queue in self._flags.items() if queue]
+        self._flags.clear()
+        return left
+
+
+def new_gm_shadow(name: str) -> ShadowMemory:
+    """Shadow of a global tensor: order only; the caller owns its contents."""
+    return ShadowMemory(name)

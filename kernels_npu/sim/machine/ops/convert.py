@@ -1,0 +1,144 @@
+"""Conversions between dtypes with the vector unit's rounding modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kernels_npu.errors import KernelSourceError
+from kernels_npu.sim import ir
+from kernels_npu.sim.dtypes import numpy_dtype
+from kernels_npu.sim.machine import cost
+from kernels_npu.sim.machine.instruction import AnyArray, Instruction, LoweringContext, lowers
+from kernels_npu.sim.machine.operands import View, flat_view, static_int
+from kernels_npu.sim.machine.ops.elementwise import all_sources
+from kernels_npu.sim.scalar_ops import is_float
+
+Converter = Callable[[AnyArray, AnyArray], None]
+
+
+def _round_away(a: AnyArray) -> AnyArray:
+    magnitude = np.floor(np.abs(a) + 0.5)
+    return np.copysign(magnitude, a)
+
+
+_INTEGRAL: dict[str, Callable[[AnyArray], AnyArray]] = {
+    "CAST_NONE": np.rint,
+    "CAST_RINT": np.rint,
+    "CAST_FLOOR": np.floor,
+    "CAST_CEIL": np.ceil,
+    "CAST_ROUND": _round_away,
+    "CAST_TRUNC": np.trunc,
+}
+
+#: Pairs (dst, src) that the vector unit converts in one instruction.
+_SUPPORTED = {
+    ("float32", s) for s in ("float16", "bfloat16", "int16", "int32", "int64", "float32")
+}
+_SUPPORTED |= {("float16", s) for s in ("float32", "int8", "uint8", "int16", "int32", "int4")}
+_SUPPORTED |= {("bfloat16", "float32"), ("int32", "bfloat16"), ("int32", "float32")}
+_SUPPORTED |= {("int32", "float16"), ("int32", "int16"), ("int32", "int64"), ("int64", "int32")}
+_SUPPORTED |= {("int16", "float32"), ("int16", "float16"), ("int16", "int32"), ("int64", "float32")}
+_SUPPORTED |= {("int8", "float16"), ("uint8", "float16"), ("int4", "float16")}
+
+
+def converter(dst: str, src: str, mode: str) -> Converter:
+    """A function `(source, out)` that converts `src` to `dst` under rounding `mode`."""
+    if is_float(src) and not is_float(dst):
+        return _float_to_int(dst, mode)
+    if src == dst == "float32" and mode != "CAST_NONE":
+        return lambda a, out: np.copyto(out, _INTEGRAL[mode](a))
+    narrowing = is_float(src) and is_float(dst) and src == "float32" and dst != "float32"
+    if narrowing and mode not in ("CAST_NONE", "CAST_RINT"):
+        return _directed(dst, mode)
+    return lambda a, out: np.copyto(out, a, casting="unsafe")
+
+
+def _float_to_int(dst: str, mode: str) -> Converter:
+    info = np.iinfo(numpy_dtype(dst))
+    rounding = _INTEGRAL["CAST_RINT" if mode == "CAST_ODD" else mode]
+
+    def convert(a: AnyArray, out: AnyArray) -> None:
+        wide = rounding(a.astype(np.float64))
+        out[...] = np.clip(np.nan_to_num(wide, nan=0.0), info.min, info.max).astype(out.dtype)
+
+    return convert
+
+
+def _directed(dst: str, mode: str) -> Converter:
+    """float32 to a 16-bit float, rounding toward a side: nearest, then one step back if it overshot."""
+    narrow = numpy_dtype(dst)
+
+    def convert(a: AnyArray, out: AnyArray) -> None:
+        nearest = a.astype(narrow)
+        wide = nearest.astype(np.float32)
+        bits = nearest.view(np.int16)
+        exact = (wide == a) | ~np.isfinite(a)
+        grew = np.abs(wide) > np.abs(a)
+        if mode == "CAST_ODD":
+            truncated = np.where(grew, bits - 1, bits)
+            result = np.where(exact, bits, truncated | 1)
+        else:
+            outward = _wants_larger_magnitude(a, mode)
+            step = np.where(grew & ~outward, -1, np.where(~grew & outward, 1, 0))
+            result = np.where(exact, bits, bits + step)
+            if mode == "CAST_ROUND":
+                tie = np.abs(a - wide) * 2 == np.abs(
+                    (bits + 1).astype(np.int16).view(narrow).astype(np.float32) - wide
+                )
+                result = np.where(exact, bits, np.where(~grew & tie, bits + 1, bits))
+        out[...] = result.astype(np.int16).view(narrow)
+
+    return convert
+
+
+def _wants_larger_magnitude(a: AnyArray, mode: str) -> AnyArray:
+    if mode == "CAST_FLOOR":
+        return np.signbit(a)
+    if mode == "CAST_CEIL":
+        return ~np.signbit(a)
+    return np.zeros(a.shape, dtype=bool)
+
+
+def conversion_pair(stmt: ir.TileOp, dst: View, src: View, context: LoweringContext) -> None:
+    """Report a conversion that has no instruction on the device."""
+    pair = (dst.buffer.dtype, src.buffer.dtype)
+    if pair not in _SUPPORTED:
+        context.note(
+            "AI-TYPE-003",
+            "error",
+            f"the vector unit has no conversion from {pair[1]} to {pair[0]}; "
+            "convert through float32 or float16",
+            stmt,
+        )
+
+
+@lowers("cast")
+def lower_cast(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
+    """`cast(dst, src, mode, count)`: the first `count` elements."""
+    whole_dst, whole_src = (flat_view(o, stmt.loc) for o in stmt.operands[:2])
+    mode = str(stmt.attrs.get("mode", "CAST_NONE"))
+    count = stmt.attrs.get("count")
+    size = whole_dst.count if count is None else static_int(count, stmt.loc, "count")  # type: ignore[arg-type]
+    if mode not in (*_INTEGRAL, "CAST_ODD"):
+        raise KernelSourceError(
+            "AI-TYPE-004",
+            f"{mode!r} is not a rounding mode",
+            where=stmt.loc,
+            rule="modes are " + ", ".join([*_INTEGRAL, "CAST_ODD"]),
+            fix="use CAST_NONE to widen and CAST_RINT to narrow",
+        )
+    dst = View(whole_dst.buffer, whole_dst.offset, 1, size, size, flat=True)
+    src = View(whole_src.buffer, whole_src.offset, 1, size, size, flat=True)
+    conversion_pair(stmt, dst, src, context)
+    return Instruction(
+        op=stmt.op,
+        pipe="V",
+        kernel=converter(dst.buffer.dtype, src.buffer.dtype, mode),
+        args=(src, dst),
+        reads=(src,),
+        writes=(dst,),
+        cycles=cost.vector(size * max(dst.itemsize, src.itemsize)),
+        taint=all_sources,
+    )

@@ -1,0 +1,168 @@
+"""Matrix products: 16-bit inputs accumulate in float32, int8 in int32."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from kernels_npu.errors import KernelSourceError
+from kernels_npu.sim import ir
+from kernels_npu.sim.machine import cost
+from kernels_npu.sim.machine.instruction import AnyArray, Instruction, LoweringContext, lowers
+from kernels_npu.sim.machine.operands import View, tile_view
+
+_ACCUMULATORS = {
+    "float16": "float32",
+    "bfloat16": "float32",
+    "float32": "float32",
+    "int8": "int32",
+    "float8_e4m3": "float32",
+    "float8_e5m2": "float32",
+}
+
+
+class StageQueue:
+    """Tiles on their way from MTE1 to the cube unit inside one `gemm_v0`; one queue per core."""
+
+    def __call__(self) -> deque[tuple[AnyArray, AnyArray]]:
+        return deque()
+
+
+def _widen(a: AnyArray) -> AnyArray:
+    if a.dtype == np.float32:
+        return a
+    return a.astype(np.int32 if a.dtype.kind in "iu" else np.float32)
+
+
+def _accumulate(a: AnyArray, b: AnyArray, c: AnyArray, init: object) -> None:
+    if init:
+        np.matmul(a, b, out=c)
+    else:
+        c += np.matmul(a, b)
+
+
+def _mma(a: AnyArray, b: AnyArray, c: AnyArray, init: object) -> None:
+    _accumulate(_widen(a), _widen(b), c, init)
+
+
+def _product_taint(sources: list[AnyArray], shape: tuple[int, ...]) -> AnyArray:
+    rows = sources[0].all(axis=1)[:, None]
+    cols = sources[1].all(axis=0)[None, :]
+    return np.broadcast_to(rows & cols, shape)
+
+
+def _check(stmt: ir.TileOp, a: View, b: View, c: View, shapes: tuple[int, int, int, int]) -> None:
+    m, k, k_b, n = shapes
+    if k != k_b or (m, n) != (c.rows, c.cols):
+        raise KernelSourceError(
+            "AI-SRC-059",
+            f"{stmt.op}: A is {m}x{k}, B is {k_b}x{n}, C is {c.rows}x{c.cols}",
+            where=stmt.loc,
+            rule="C[M, N] = A[M, K] @ B[K, N]",
+            fix="check transpose_A, transpose_B and the buffer shapes",
+        )
+    expected = _ACCUMULATORS.get(a.buffer.dtype)
+    if a.buffer.dtype != b.buffer.dtype or c.buffer.dtype != expected:
+        raise KernelSourceError(
+            "AI-TYPE-008",
+            f"{stmt.op}: A is {a.buffer.dtype}, B is {b.buffer.dtype}, accumulator is "
+            f"{c.buffer.dtype}",
+            where=stmt.loc,
+            rule="A and B have one dtype; fp16, bf16 and fp32 accumulate in float32, int8 in int32",
+            fix="allocate the accumulator in L0C as float32 (int32 for int8 inputs)",
+        )
+
+
+def _require_scopes(stmt: ir.TileOp, views: tuple[View, ...], scopes: tuple[str, ...]) -> None:
+    actual = tuple(v.buffer.scope for v in views)
+    if actual != scopes:
+        raise KernelSourceError(
+            "AI-SRC-061",
+            f"{stmt.op}: operands are in {', '.join(actual)}",
+            where=stmt.loc,
+            rule=f"operands of {stmt.op} are in {', '.join(scopes)}",
+            fix="allocate A and B in L1 for gemm_v0 (L0A and L0B for mma) and C in L0C",
+        )
+
+
+@lowers("mma")
+def lower_mma(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
+    """`mma(A_L0A, B_L0B, C_L0C, init)`: B is K x N."""
+    a, b, c = (tile_view(o, stmt.loc) for o in stmt.operands[:3])
+    _require_scopes(stmt, (a, b, c), ("l0a", "l0b", "l0c"))
+    _check(stmt, a, b, c, (a.rows, a.cols, b.rows, b.cols))
+    init = ir.as_expr(stmt.attrs.get("init", False))  # type: ignore[arg-type]
+    fresh = isinstance(init, ir.Const) and bool(init.value)
+    return Instruction(
+        op=stmt.op,
+        pipe="M",
+        kernel=_mma,
+        args=(a, b, c, init),
+        reads=(a, b) if fresh or not isinstance(init, ir.Const) else (a, b, c),
+        writes=(c,),
+        cycles=cost.cube(a.rows, b.cols, a.cols, a.itemsize),
+        taint=_product_taint,
+    )
+
+
+def _stage_in(transpose_a: bool, transpose_b: bool):  # type: ignore[no-untyped-def]
+    def stage(a: AnyArray, b: AnyArray, queue: deque[tuple[AnyArray, AnyArray]]) -> None:
+        left, right = _widen(a), _widen(b)
+        if left is a:
+            left = a.copy()
+        if right is b:
+            right = b.copy()
+        queue.append((left.T if transpose_a else left, right.T if transpose_b else right))
+
+    return stage
+
+
+def _stage_out(queue: deque[tuple[AnyArray, AnyArray]], c: AnyArray, init: object) -> None:
+    a, b = queue.popleft()
+    _accumulate(a, b, c, init)
+
+
+@lowers("gemm_v0")
+def lower_gemm(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
+    """`gemm_v0(A_L1, B_L1, C_L0C)`: streams through L0A and L0B and fences its own pipes.
+
+    The library routine waits for MTE2 and FIX before it starts, and makes MTE2 and FIX wait for it.
+    """
+    a, b, c = (tile_view(o, stmt.loc) for o in stmt.operands[:3])
+    _require_scopes(stmt, (a, b, c), ("l1", "l1", "l0c"))
+    transpose_a = bool(stmt.attrs.get("transpose_A", False))
+    transpose_b = bool(stmt.attrs.get("transpose_B", False))
+    m, k = (a.cols, a.rows) if transpose_a else (a.rows, a.cols)
+    k_b, n = (b.cols, b.rows) if transpose_b else (b.rows, b.cols)
+    _check(stmt, a, b, c, (m, k, k_b, n))
+    init = ir.as_expr(stmt.attrs.get("init", False))  # type: ignore[arg-type]
+    fresh = isinstance(init, ir.Const) and bool(init.value)
+    queue = StageQueue()
+    load = Instruction(
+        op=stmt.op,
+        pipe="MTE1",
+        kernel=_stage_in(transpose_a, transpose_b),
+        args=(a, b, queue),
+        reads=(a, b),
+        cycles=cost.move("MTE1", a.count * a.itemsize + b.count * b.itemsize),
+        fences_before=(("MTE2", "MTE1"), ("FIX", "M"), ("M", "MTE1")),
+        fences_after=(("MTE1", "M"),),
+    )
+    multiply = Instruction(
+        op=stmt.op,
+        pipe="M",
+        kernel=_stage_out,
+        args=(queue, c, init),
+        reads=() if fresh or not isinstance(init, ir.Const) else (c,),
+        writes=(c,),
+        cycles=cost.cube(m, n, k, a.itemsize),
+        fences_after=(("MTE1", "MTE2"), ("M", "FIX")),
+    )
+    return Instruction(
+        op=stmt.op,
+        pipe="M",
+        kernel=_stage_out,
+        args=(),
+        stages=(load, multiply),
+    )

@@ -1,0 +1,257 @@
+"""Elementwise vector operations on flat runs: dst[i] = f(src0[i], src1[i] or a scalar)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kernels_npu.errors import KernelSourceError
+from kernels_npu.sim import ir
+from kernels_npu.sim.machine import cost
+from kernels_npu.sim.machine.instruction import (
+    AnyArray,
+    Instruction,
+    LoweringContext,
+    lowers,
+)
+from kernels_npu.sim.machine.operands import View, flat_view
+from kernels_npu.sim.scalar_ops import is_float
+
+Ternary = Callable[[AnyArray, AnyArray, AnyArray], object]
+
+
+def _reciprocal(a: AnyArray, out: AnyArray) -> None:
+    np.divide(a.dtype.type(1), a, out)
+
+
+def _rsqrt(a: AnyArray, out: AnyArray) -> None:
+    np.sqrt(a, out)
+    np.divide(out.dtype.type(1), out, out)
+
+
+def _relu(a: AnyArray, out: AnyArray) -> None:
+    np.maximum(a, a.dtype.type(0), out)
+
+
+def _sigmoid(a: AnyArray, out: AnyArray) -> None:
+    wide = a.astype(np.float32)
+    out[...] = 1.0 / (1.0 + np.exp(-wide))
+
+
+def _silu(a: AnyArray, out: AnyArray) -> None:
+    wide = a.astype(np.float32)
+    out[...] = wide / (1.0 + np.exp(-wide))
+
+
+def _int_div(a: AnyArray, b: AnyArray, out: AnyArray) -> None:
+    if is_float(a.dtype.name):
+        np.divide(a, b, out)
+    else:
+        out[...] = np.trunc(np.true_divide(a, b))
+
+
+def _scalar_divide(a: AnyArray, b: float, out: AnyArray) -> None:
+    # The device compiler emits a multiplication by the reciprocal, rounded to the operand's dtype.
+    np.multiply(a, a.dtype.type(np.float32(1) / np.float32(b)), out)
+
+
+def _scalar_subtract(a: AnyArray, b: float, out: AnyArray) -> None:
+    np.add(a, a.dtype.type(-b), out)
+
+
+def _power(a: AnyArray, b: AnyArray, out: AnyArray) -> None:
+    out[...] = np.power(a.astype(np.float64), b.astype(np.float64))
+
+
+_BINARY: dict[str, Ternary] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": _int_div,
+    "max": np.maximum,
+    "min": np.minimum,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "pow": _power,
+}
+
+_SCALAR: dict[str, Callable[[AnyArray, float, AnyArray], object]] = {
+    "sub": _scalar_subtract,
+    "div": _scalar_divide,
+}
+
+_UNARY: dict[str, Callable[[AnyArray, AnyArray], object]] = {
+    "exp": np.exp,
+    "ln": np.log,
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "sin": np.sin,
+    "cos": np.cos,
+    "bitwise_not": np.bitwise_not,
+    "reciprocal": _reciprocal,
+    "rsqrt": _rsqrt,
+    "relu": _relu,
+    "sigmoid": _sigmoid,
+    "silu": _silu,
+}
+
+#: Vector passes over the data, for the cost model.
+_PASSES = {"div": 4, "exp": 4, "ln": 4, "sqrt": 4, "rsqrt": 5, "reciprocal": 4, "sigmoid": 8}
+_PASSES |= {"silu": 9, "sin": 20, "cos": 20, "pow": 30}
+
+_BITWISE = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"}
+_SHIFTS = {"bitwise_lshift": np.left_shift, "bitwise_rshift": np.right_shift}
+_FLOAT_ONLY = {"exp", "ln", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "sigmoid", "silu", "div"}
+
+
+def all_sources(sources: list[AnyArray], shape: tuple[int, ...]) -> AnyArray:
+    """An element is written when all its sources are."""
+    result = np.ones(shape, dtype=bool)
+    for source in sources:
+        flat = source.reshape(-1)
+        if flat.size >= result.size:
+            result &= flat[: result.size].reshape(shape)
+    return result
+
+
+def check_dtype(stmt: ir.TileOp, view: View, context: LoweringContext) -> None:
+    """Refuse arithmetic that the vector unit lacks; conversions and moves are not checked here."""
+    dtype = view.buffer.dtype
+    lacking = dtype in context.soc.no_vector_arithmetic
+    if stmt.op in _FLOAT_ONLY:
+        lacking = lacking or not is_float(dtype)
+    if stmt.op in _BITWISE:
+        lacking = is_float(dtype)
+    if lacking:
+        context.note(
+            "AI-TYPE-001",
+            "error",
+            f"the vector unit of {context.soc.name} has no {stmt.op} for {dtype} "
+            f"({view.buffer.name}); cast to float32 (or float16), compute, and cast back",
+            stmt,
+        )
+
+
+def clamped(a: View, count: int) -> View:
+    """`a` limited to the first `count` elements: the device passes the destination's count."""
+    return View(a.buffer, a.offset, 1, count, count, flat=True)
+
+
+@lowers(*_BINARY)
+def lower_binary(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
+    """`op(dst, src0, src1)`; a scalar `src1` is a run-time number."""
+    dst, first = (flat_view(o, stmt.loc) for o in stmt.operands[:2])
+    second = stmt.operands[2]
+    first = clamped(first, dst.count)
+    check_dtype(stmt, dst, context)
+    cycles = cost.vector(dst.count * dst.itemsize, _PASSES.get(stmt.op, 1))
+    if isinstance(second, ir.Expr):
+        return Instruction(
+            op=stmt.op,
+            pipe="V",
+            kernel=_SCALAR.get(stmt.op, _BINARY[stmt.op]),
+            args=(first, _typed_scalar(second, dst), dst),
+            reads=(first,),
+            writes=(dst,),
+            cycles=cycles,
+            taint=all_sources,
+            scalar_barrier=isinstance(second, ir.Load),
+        )
+    other = clamped(flat_view(second, stmt.loc), dst.count)
+    _same_dtype(stmt, dst, other)
+    return Instruction(
+        op=stmt.op,
+        pipe="V",
+        kernel=_BINARY[stmt.op],
+        args=(first, other, dst),
+        reads=(first, other),
+        writes=(dst,),
+        cycles=cycles,
+        taint=all_sources,
+    )
+
+
+@lowers(*_UNARY)
+def lower_unary(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
+    """`op(dst, src)`."""
+    dst = flat_view(stmt.operands[0], stmt.loc)
+    src = clamped(flat_view(stmt.operands[1], stmt.loc), dst.count)
+    check_dtype(stmt, dst, context)
+    _same_dtype(stmt, dst, src)
+    return Instruction(
+        op=stmt.op,
+        pipe="V",
+        kernel=_UNARY[stmt.op],
+        args=(src, dst),
+        reads=(src,),
+        writes=(dst,),
+        cycles=cost.vector(dst.count * dst.itemsize, _PASSES.get(stmt.op, 1)),
+        taint=all_sources,
+    )
+
+
+@lowers("leaky_relu", "axpy", "bitwise_lshift", "bitwise_rshift")
+def lower_with_scalar(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
+    """`leaky_relu(dst, src, a)`, `axpy(dst, src, a)`: dst += a * src, and shifts by a scalar."""
+    dst = flat_view(stmt.operands[0], stmt.loc)
+    src = clamped(flat_view(stmt.operands[1], stmt.loc), dst.count)
+    scalar = ir.as_expr(stmt.operands[2])  # type: ignore[arg-type]
+    check_dtype(stmt, dst, context)
+    kernels: dict[str, Callable[..., object]] = {
+        "leaky_relu": lambda a, s, out: np.copyto(out, np.where(a >= 0, a, a * a.dtype.type(s))),
+        "axpy": lambda a, s, out: np.add(out, a * a.dtype.type(s), out),
+        **{n: (lambda a, s, out, f=f: f(a, int(s), out)) for n, f in _SHIFTS.items()},
+    }
+    reads = (src, dst) if stmt.op == "axpy" else (src,)
+    return Instruction(
+        op=stmt.op,
+        pipe="V",
+        kernel=kernels[stmt.op],
+        args=(src, scalar, dst),
+        reads=reads,
+        writes=(dst,),
+        cycles=cost.vector(dst.count * dst.itemsize, 2),
+        taint=all_sources,
+        scalar_barrier=isinstance(scalar, ir.Load),
+    )
+
+
+@lowers("mul_add_dst")
+def lower_mul_add(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
+    """`mul_add_dst(dst, a, b)`: dst += a * b."""
+    dst, a, b = (flat_view(o, stmt.loc) for o in stmt.operands)
+    check_dtype(stmt, dst, context)
+    return Instruction(
+        op=stmt.op,
+        pipe="V",
+        kernel=lambda x, y, out: np.add(out, x * y, out),
+        args=(clamped(a, dst.count), clamped(b, dst.count), dst),
+        reads=(a, b, dst),
+        writes=(dst,),
+        cycles=cost.vector(dst.count * dst.itemsize, 2),
+        taint=all_sources,
+    )
+
+
+def _typed_scalar(scalar: ir.Expr, dst: View) -> ir.Expr:
+    """Integer constants meeting a float buffer become floats, as in the generated code."""
+    if isinstance(scalar, ir.Const) and is_float(dst.buffer.dtype):
+        return ir.Const(float(scalar.value), dst.buffer.dtype)
+    if not is_float(dst.buffer.dtype) and is_float(scalar.dtype):
+        return ir.Cast(scalar, dst.buffer.dtype)
+    return scalar
+
+
+def _same_dtype(stmt: ir.TileOp, dst: View, src: View) -> None:
+    if dst.buffer.dtype != src.buffer.dtype:
+        raise KernelSourceError(
+            "AI-TYPE-002",
+            f"{stmt.op}: {dst.buffer.name} is {dst.buffer.dtype}, "
+            f"{src.buffer.name} is {src.buffer.dtype}",
+            where=stmt.loc,
+            rule="operands of a vector operation have one dtype; the compiler accepts a mix and "
+            "reinterprets the bytes",
+            fix="cast one operand with T.tile.cast first",
+        )

@@ -1,0 +1,115 @@
+"""Compare into packed bit masks, and select by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kernels_npu.sim import ir
+from kernels_npu.sim.machine import cost
+from kernels_npu.sim.machine.instruction import AnyArray, Instruction, LoweringContext, lowers
+from kernels_npu.sim.machine.operands import flat_view
+from kernels_npu.sim.machine.ops.elementwise import clamped
+
+_COMPARE: dict[str, np.ufunc] = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+}
+
+
+def _compare(ufunc: np.ufunc) -> Callable[[AnyArray, AnyArray | float, AnyArray], None]:
+    def compare(a: AnyArray, b: AnyArray | float, out: AnyArray) -> None:
+        out[...] = np.packbits(ufunc(a, b), bitorder="little").view(out.dtype)
+
+    return compare
+
+
+def _unpack(mask: AnyArray, count: int) -> AnyArray:
+    bits: AnyArray = np.unpackbits(mask.view(np.uint8), count=count, bitorder="little").view(bool)
+    return bits
+
+
+def _select(mask: AnyArray, a: AnyArray, b: AnyArray | float, out: AnyArray) -> None:
+    out[...] = np.where(_unpack(mask, out.size), a, out.dtype.type(b) if np.isscalar(b) else b)
+
+
+def _select_periodic(mask: AnyArray, a: AnyArray, b: AnyArray, out: AnyArray) -> None:
+    # One mask register serves every 256-byte iteration of the vector unit.
+    lanes = 256 // out.itemsize
+    bits = np.resize(_unpack(mask, min(lanes, mask.nbytes * 8)), out.size)
+    out[...] = np.where(bits, a, b)
+
+
+@lowers("compare")
+def lower_compare(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
+    """`compare(dst, src0, src1, mode)`: bit k of dst (LSB first) is src0[k] mode src1[k]."""
+    whole_dst, first = (flat_view(o, stmt.loc) for o in stmt.operands[:2])
+    dst = clamped(whole_dst, first.count // 8 // whole_dst.itemsize)
+    second = stmt.operands[2]
+    scalar = isinstance(second, ir.Expr)
+    other = second if scalar else clamped(flat_view(second, stmt.loc), first.count)
+    mode = str(stmt.attrs.get("mode"))
+    if first.count * first.itemsize % 256:
+        context.note(
+            "AI-BOUND-005",
+            "error",
+            f"compare over {first.count * first.itemsize} bytes of {first.buffer.name}; "
+            "the length must be a multiple of 256 bytes",
+            stmt,
+        )
+    if first.buffer.dtype == "int32" and mode != "EQ":
+        context.note(
+            "AI-TYPE-006",
+            "error",
+            f"compare {mode} on int32 ({first.buffer.name}); the vector unit compares int32 for EQ "
+            "only, cast to float32 first",
+            stmt,
+        )
+    reads = (first,) if scalar else (first, other)
+    return Instruction(
+        op=stmt.op,
+        pipe="V",
+        kernel=_compare(_COMPARE[mode]),
+        args=(first, other, dst),
+        reads=reads,  # type: ignore[arg-type]
+        writes=(dst,),
+        cycles=cost.vector(first.count * first.itemsize),
+        taint=lambda sources, shape: np.full(shape, all(s.all() for s in sources)),
+        scalar_barrier=isinstance(second, ir.Load),
+    )
+
+
+@lowers("select")
+def lower_select(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
+    """`select(dst, mask, src0, src1, mode)`: a set bit takes src0, a clear bit src1."""
+    dst, mask, first = (flat_view(o, stmt.loc) for o in stmt.operands[:3])
+    second = stmt.operands[3]
+    scalar = isinstance(second, ir.Expr)
+    other = second if scalar else clamped(flat_view(second, stmt.loc), dst.count)
+    mode = str(stmt.attrs.get("selMode", stmt.attrs.get("mode")))
+    bits = clamped(mask, min(mask.count, max(1, -(-dst.count // 8 // mask.itemsize))))
+    first = clamped(first, dst.count)
+    return Instruction(
+        op=stmt.op,
+        pipe="V",
+        kernel=_select_periodic if mode == "VSEL_CMPMASK_SPR" else _select,
+        args=(bits, first, other, dst),
+        reads=(bits, first) if scalar else (bits, first, other),  # type: ignore[arg-type]
+        writes=(dst,),
+        cycles=cost.vector(dst.count * dst.itemsize),
+        taint=_select_taint,
+        scalar_barrier=isinstance(second, ir.Load),
+    )
+
+
+def _select_taint(sources: list[AnyArray], shape: tuple[int, ...]) -> AnyArray:
+    # The mask decides at run time which side is taken; both sides must be written.
+    result = np.full(shape, sources[0].all())
+    for source in sources[1:]:
+        result &= source.reshape(shape)
+    return result

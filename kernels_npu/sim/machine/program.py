@@ -1,0 +1,51 @@
+"""The generated program of one core kind: source text, sites, and what to bind before running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType
+
+from kernels_npu.sim.machine.operands import View
+from kernels_npu.sim.machine.sites import Site
+
+
+@dataclass(frozen=True, eq=False)
+class ViewConstant:
+    """A NumPy view of on-chip memory, made when the program is bound to a core.
+
+    kind: `view` (the fixed view itself), `flat` (from the buffer's start to the end of the memory).
+    """
+
+    kind: str
+    view: View
+    address: int
+
+
+@dataclass(frozen=True, eq=False)
+class CoreProgram:
+    """Generated code of the cube core or of a vector core.
+
+    The function `program` in it is a generator: it yields when the core waits (see `scheduler`).
+    views: names bound per core to memory views; factories: names bound per core by calling them;
+    values: names bound once.
+    """
+
+    core_kind: str
+    source: str
+    code: CodeType
+    sites: tuple[Site, ...]
+    views: dict[str, ViewConstant]
+    factories: dict[str, Callable[[], object]]
+    values: dict[str, object]
+    deferred: bool
+
+    @property
+    def empty(self) -> bool:
+        """Whether this core has nothing to do in the kernel."""
+        return not self.sites and not self.waits
+
+    @property
+    def waits(self) -> bool:
+        """Whether the program contains synchronisation with other cores."""
+        return "yield (" in self.source

@@ -1,0 +1,170 @@
+"""Runs the cores of the blocks that are alive together, under one of the schedules.
+
+A core's program yields when it must wait: `None` (others may go first), `('cross', flag, site)`,
+`('drain', pipes)`, `('flag', src, event, site)` or `('sync_all', site)`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kernels_npu.sim.machine.binding import BoundCore
+from kernels_npu.sim.machine.deferred import DOWNSTREAM_FIRST
+from kernels_npu.sim.machine.findings import ERROR, Finding
+from kernels_npu.sim.machine.shadow import CORES
+
+
+@dataclass(eq=False)
+class Running:
+    """A core in flight: its coroutine and what it waits for."""
+
+    core: BoundCore
+    steps: Iterator[Any]
+    waiting: tuple[Any, ...] | None = None
+    finished: bool = False
+
+
+class Scheduler:
+    """Drives the cores to their end.
+
+    schedule: `eager` never has pending instructions; `late` issues everything it can and completes the
+    most downstream instruction first; `random` chooses among all legal steps.
+    """
+
+    def __init__(self, schedule: str, seed: int) -> None:
+        self._schedule = schedule
+        self._random = random.Random(seed)
+
+    def run(self, cores: list[Running]) -> None:
+        """Run until all cores are finished and drained, or report a deadlock."""
+        while True:
+            progressed = self._issue(cores)
+            if self._schedule != "eager":
+                progressed = self._complete(cores, drain=not progressed) or progressed
+            if not progressed and self._schedule == "random":
+                progressed = self._issue(cores, hold_back=False)
+            if all(c.finished and not self._pending(c) for c in cores):
+                return
+            if not progressed:
+                self._deadlock(cores)
+                return
+
+    # ------------------------------------------------------------------ scalar units
+
+    def _issue(self, cores: list[Running], *, hold_back: bool = True) -> bool:
+        """Advance each core that can go on; `random` takes any order and may hold some back."""
+        order = list(cores)
+        if self._schedule == "random":
+            self._random.shuffle(order)
+        progressed = False
+        for running in order:
+            if running.finished or not self._may_continue(running, cores):
+                continue
+            if hold_back and self._schedule == "random" and self._random.random() < 0.5:
+                continue
+            running.waiting = None
+            progressed = True
+            try:
+                running.waiting = next(running.steps)
+            except StopIteration:
+                running.finished = True
+        return progressed
+
+    def _may_continue(self, running: Running, cores: list[Running]) -> bool:
+        waiting = running.waiting
+        if waiting is None:
+            return True
+        kind = waiting[0]
+        core = running.core
+        if kind == "cross":
+            return core.runtime.cross_ready(waiting[1])
+        if kind == "drain":
+            return core.queues is None or core.queues.idle(waiting[1])
+        if kind == "flag":
+            return core.queues is None or core.queues.events.take((waiting[1], "S", waiting[2]))
+        return self._all_at_barrier(cores)
+
+    @staticmethod
+    def _all_at_barrier(cores: list[Running]) -> bool:
+        """`sync_all`: the last core to arrive releases everyone."""
+        if not all(c.finished or (c.waiting and c.waiting[0] == "sync_all") for c in cores):
+            return False
+        for core in cores:
+            core.waiting = None
+        return True
+
+    # ------------------------------------------------------------------ pipes
+
+    @staticmethod
+    def _pending(running: Running) -> bool:
+        return running.core.queues is not None and running.core.queues.pending()
+
+    def _complete(self, cores: list[Running], *, drain: bool) -> bool:
+        """Let pending instructions take effect: one forced step (`late`) or a random few."""
+        if self._schedule == "late":
+            return drain and self._forced_step(cores)
+        choices = [(c, p) for c in cores if self._pending(c) for p in DOWNSTREAM_FIRST]
+        self._random.shuffle(choices)
+        budget = self._random.randint(1, 4)
+        done = 0
+        for running, pipe in choices:
+            assert running.core.queues is not None
+            while done < budget and running.core.queues.step(pipe):
+                done += 1
+                if self._random.random() < 0.5:
+                    break
+            if done >= budget:
+                break
+        return done > 0
+
+    @staticmethod
+    def _forced_step(cores: list[Running]) -> bool:
+        for pipe in DOWNSTREAM_FIRST:
+            for running in cores:
+                queues = running.core.queues
+                if queues is not None and queues.step(pipe):
+                    return True
+        return False
+
+    # ------------------------------------------------------------------ deadlock
+
+    @staticmethod
+    def _deadlock(cores: list[Running]) -> None:
+        runtime = cores[0].core.runtime
+        launch = runtime.state.launch
+        assert launch is not None
+        rows = []
+        first = None
+        for running in cores:
+            core, waiting = running.core, running.waiting
+            name = f"block {core.runtime.state.block} {CORES[core.index]}"
+            if running.finished and not Scheduler._pending(running):
+                rows.append(f"{name}: finished")
+                continue
+            site = core.source.sites[waiting[-1]] if waiting and waiting[0] != "drain" else None
+            what = "drained pipes" if waiting and waiting[0] == "drain" else "pending instructions"
+            if waiting and waiting[0] == "cross":
+                what = f"cross-core flag {waiting[1]}"
+            elif waiting and waiting[0] == "flag":
+                what = f"flag {waiting[1]}->S event {waiting[2]}"
+            elif waiting and waiting[0] == "sync_all":
+                what = "sync_all"
+            where = f" at {site.stmt.loc}" if site is not None else ""
+            first = first or (site.stmt.loc if site is not None else None)
+            rows.append(f"{name}: waits for {what}{where}")
+            if core.queues is not None:
+                rows += [f"{name}: {line}" for line in core.queues.blocked_on()]
+        launch.log.add(
+            ("deadlock",),
+            Finding(
+                code="AI-SYNC-002",
+                severity=ERROR,
+                message="deadlock, every live core waits:\n    " + "\n    ".join(rows) + "\n ",
+                kernel=launch.kernel,
+                loc=first,
+                fix="set the flag that is waited for on every path, on the core that should signal",
+            ),
+        )
