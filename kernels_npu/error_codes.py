@@ -84,4 +84,17 @@ CODES: dict[str, str] = {
     "AI-SYNC-025": (
         "Automatic cross-core flags have no effect without automatic cube/vector combine."
     ),
+    "AI-OP-001": "A tensor of an operator has a dtype that the operator does not take.",
+    "AI-OP-002": "The tensors of an operator are on different devices.",
+    "AI-OP-003": "A tensor of an operator is not contiguous.",
+    "AI-OP-004": "The shapes of an operator's tensors do not fit together.",
+    "AI-OP-005": "A scalar argument of an operator is outside its range.",
+    "AI-OP-006": "No kernel here can serve this head size, hidden size or group size.",
+    "AI-OP-007": "The operator has no implementation for this device.",
+    "AI-OP-008": "An operator would have to fall back to its reference, and the registry is strict.",
+    "AI-ENV-010": "The installed tilelang has no adapter dialect for Ascend A2/A3.",
+    "AI-ENV-011": "Two dialects of tilelang are installed over each other.",
+    "AI-ENV-012": "ASCEND_INFER_DIALECT has an unknown value, or names a dialect that is not installed.",
+    "AI-STREAM-010": "torch_npu offers no way to read the current stream that keeps the order of work.",
+    "AI-STREAM-011": "The current stream of torch_npu is the null stream.",
 }

@@ -1,0 +1,82 @@
+"""Checks of an operator's arguments: each names the parameter, both values and what to do."""
+
+from __future__ import annotations
+
+import torch
+
+from kernels_npu.errors import UsageError
+
+#: Dtypes that kernels take in and give out, by the dialect's names.
+KERNEL_DTYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
+_DIALECT_NAMES = {
+    **KERNEL_DTYPES,
+    torch.float32: "float32",
+    torch.int32: "int32",
+    torch.int64: "int64",
+}
+
+
+def dialect_dtype(dtype: torch.dtype) -> str:
+    """The dialect's name of a torch dtype that has passed `require_dtype`."""
+    return _DIALECT_NAMES[dtype]
+
+
+def require_dtype(op: str, name: str, tensor: torch.Tensor, *allowed: torch.dtype) -> None:
+    """Refuse a dtype that is not in `allowed` (AI-OP-001)."""
+    if tensor.dtype not in allowed:
+        wanted = " or ".join(str(dtype) for dtype in allowed)
+        raise UsageError(
+            "AI-OP-001",
+            f"{op}: {name} is {tensor.dtype}, but must be {wanted}",
+            rule="kernels take and give float16 or bfloat16 and compute in float32",
+            fix=f"convert with {name}.to({allowed[0]})",
+        )
+
+
+def require_shape(op: str, name: str, tensor: torch.Tensor, *expected: int | None) -> None:
+    """Refuse a shape other than `expected`, where None is any size (AI-OP-004)."""
+    shape = tensor.shape
+    if len(shape) == len(expected) and all(
+        want is None or size == want for size, want in zip(shape, expected)
+    ):
+        return
+    wanted = ", ".join("any" if size is None else str(size) for size in expected)
+    raise UsageError(
+        "AI-OP-004",
+        f"{op}: {name} has shape {list(shape)}, but must be [{wanted}]",
+        fix=f"pass {name} with {len(expected)} dimensions of these sizes",
+    )
+
+
+def require_range(op: str, name: str, value: float, low: float, *, above: bool = False) -> None:
+    """Refuse a number below `low`, or not above it (AI-OP-005)."""
+    if value > low or (value == low and not above):
+        return
+    relation = "greater than" if above else "at least"
+    raise UsageError(
+        "AI-OP-005",
+        f"{op}: {name} is {value}, but must be {relation} {low}",
+        fix=f"pass {name} {relation} {low}",
+    )
+
+
+def require_together(op: str, **tensors: torch.Tensor) -> None:
+    """Refuse tensors on different devices (AI-OP-002) or not contiguous (AI-OP-003)."""
+    first_name, first = next(iter(tensors.items()))
+    device = first.device
+    for name, tensor in tensors.items():
+        if tensor.device != device:
+            raise UsageError(
+                "AI-OP-002",
+                f"{op}: {name} is on {tensor.device}, but {first_name} is on {device}",
+                rule="a kernel reads device memory; host tensors are never copied behind your back",
+                fix=f"move it first: {name}.to('{device}')",
+            )
+        if not tensor.is_contiguous():
+            raise UsageError(
+                "AI-OP-003",
+                f"{op}: {name} of shape {list(tensor.shape)} has strides {list(tensor.stride())} "
+                "and is not contiguous",
+                rule="kernels address tensors by their shape in row-major order",
+                fix=f"pass {name}.contiguous(); an argument updated in place must be contiguous",
+            )

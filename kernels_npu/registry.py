@@ -1,0 +1,194 @@
+"""Which implementation of an operator runs, why, and how often: nothing falls back in silence.
+
+The decision depends on the device (`cpu` and `cuda`: reference; `npu`: the simulated device or torch_npu)
+and on what the operator's kernel can serve. It is made once per kind of call, logged once with its
+reason, and every launch is counted. What a kernel cannot serve is an error (strict, the default) or, in
+`with strict(False):`, runs the reference on the same device, counted and warned about.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import logging
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from kernels_npu import reference
+from kernels_npu.errors import UnsupportedError
+
+logger = logging.getLogger(__name__)
+
+_strict: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "strict", default=os.environ.get("ASCEND_INFER_STRICT", "1") != "0"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """The implementation chosen for one kind of call.
+
+    name: `npu`, `sim` or `reference`. function: what runs. reason: one sentence.
+    counted: launches are counted here; the simulated device counts its own, also at replay.
+    unserved: why the kernel cannot serve the call, when the reference stands in for it.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    reason: str
+    counted: bool = True
+    unserved: UnsupportedError | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operator:
+    """An operator's implementations.
+
+    name: as in `torch.ops.ascend_infer`.
+    kernel: returns the function that launches the kernel; imported at the first use on an NPU.
+    requires: `(*arguments) -> None`, raises UnsupportedError for a valid call that the kernel does not
+        cover; called once per kind of call.
+    kind: `(*arguments) -> what the decision depends on`, beside the device.
+    """
+
+    name: str
+    kernel: Callable[[], Callable[..., Any]]
+    requires: Callable[..., None]
+    kind: Callable[..., Hashable]
+    decisions: dict[Hashable, Decision] = field(default_factory=dict)
+
+    def __call__(self, *args: Any) -> Any:
+        key = (args[0].device.type, self.kind(*args))
+        decision = self.decisions.get(key)
+        if decision is None:
+            decision = self.decisions[key] = self._decide(args)
+        if decision.unserved is not None and _strict.get():
+            raise _refused(self.name, decision.unserved)
+        if decision.counted:
+            _counts[self.name, decision.name] += 1
+        return decision.function(*args)
+
+    def _decide(self, args: tuple[Any, ...]) -> Decision:
+        device = args[0].device.type
+        reference_function = getattr(reference, self.name)
+        if device in ("cpu", "cuda"):
+            decision = Decision(
+                name="reference",
+                function=reference_function,
+                reason=f"tensors are on {device}, where references run",
+            )
+        elif device == "npu":
+            decision = self._decide_npu(args, reference_function)
+        else:
+            raise UnsupportedError(
+                "AI-OP-007",
+                f"{self.name} has no implementation for device {device!r}",
+                rule="kernels run on npu, references on cpu and cuda",
+                fix="move the tensors to npu, cpu or cuda",
+            )
+        level = logging.WARNING if decision.unserved else logging.INFO
+        logger.log(level, "%s runs as %s: %s", self.name, decision.name, decision.reason)
+        return decision
+
+    def _decide_npu(self, args: tuple[Any, ...], reference_function: Callable[..., Any]) -> Decision:
+        simulated = _device_is_simulated()
+        try:
+            self.requires(*args)
+        except UnsupportedError as unserved:
+            return Decision(
+                name="reference",
+                function=reference_function,
+                reason=f"{unserved.code}: {unserved.what}",
+                unserved=unserved,
+            )
+        if simulated:
+            return Decision(
+                name="sim",
+                function=self.kernel(),
+                reason="npu is the simulated device",
+                counted=False,
+            )
+        return Decision(
+            name="npu", function=self.kernel(), reason="npu is torch_npu's device"
+        )
+
+
+_counts: Counter[tuple[str, str]] = Counter()
+_simulated_before: Counter[str] = Counter()
+OPERATORS: dict[str, Operator] = {}
+
+
+def register(operator: Operator) -> Operator:
+    """Make `operator` known under its name."""
+    OPERATORS[operator.name] = operator
+    return operator
+
+
+@contextlib.contextmanager
+def strict(enabled: bool = True) -> Iterator[None]:
+    """Inside, a call that a kernel cannot serve raises AI-OP-008; with False it runs the reference.
+
+    Outside any such block it raises, unless ASCEND_INFER_STRICT=0 is set.
+    """
+    token = _strict.set(enabled)
+    try:
+        yield
+    finally:
+        _strict.reset(token)
+
+
+def launch_counts() -> dict[tuple[str, str], int]:
+    """(operator, implementation) -> launches since the last reset.
+
+    `sim` are launches that really executed: eager ones and those of replayed graphs, not captured ones.
+    """
+    counts = Counter(_counts)
+    for op, launches in (_simulated_launches() - _simulated_before).items():
+        counts[op, "sim"] += launches
+    return dict(counts)
+
+
+def reset_launch_counts() -> None:
+    """Start counting from zero."""
+    _counts.clear()
+    _simulated_before.clear()
+    _simulated_before.update(_simulated_launches())
+
+
+def _simulated_launches() -> Counter[str]:
+    """Launches of our kernels on the simulated device, by operator."""
+    counters = sys.modules.get("kernels_npu.sim.device.counters")
+    if counters is None:
+        return Counter()
+    launches = counters.snapshot().launches
+    return Counter({op: launches[op] for op in OPERATORS if launches.get(op)})
+
+
+def _device_is_simulated() -> bool:
+    """Whether the device `npu` of this process is the simulated one."""
+    return "kernels_npu.sim.device" in sys.modules and "torch_npu._C" not in sys.modules
+
+
+def _refused(op: str, unserved: UnsupportedError) -> UnsupportedError:
+    return UnsupportedError(
+        "AI-OP-008",
+        f"{op}: no kernel serves this call ({unserved.code}: {unserved.what})",
+        rule=unserved.rule or "a call that no kernel serves is an error unless fallbacks are allowed",
+        fix=f"{unserved.fix}; or allow the reference with `with registry.strict(False):`",
+    )
+
+
+def is_strict() -> bool:
+    """Whether a call that no kernel serves raises here."""
+    return _strict.get()
+
+
+def tensor_kind(*tensors: torch.Tensor) -> Hashable:
+    """The part of a call's kind that lies in its tensors: dtypes and all sizes but the first."""
+    return tuple((t.dtype, t.shape[1:]) for t in tensors)
