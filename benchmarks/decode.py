@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import platform
@@ -83,7 +84,7 @@ def measure(variant: Variant, context: int, tokens: int) -> tuple[int, ...]:
             [request], on_token=lambda _key, _token: arrivals.append(time.perf_counter())
         )
     # The first token comes from the prefill; every later one from one decode step.
-    variant.seconds += [b - a for a, b in zip(arrivals, arrivals[1:])]
+    variant.seconds += [b - a for a, b in itertools.pairwise(arrivals)]
     return result.output_token_ids
 
 
