@@ -52,9 +52,7 @@ class MemoryFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayCounters:
-    """How often graphs were replayed and how many kernels those replays launched, since process
-    start.
-    """
+    """Replays, and kernels and operations executed by them, since the process started."""
 
     replays: int
     launches: int
@@ -121,7 +119,13 @@ class DeviceApi:
 
         Only the simulated NPU counts; on hardware the evidence is in profiler files and logs.
         """
-        return None
+        if not self.simulated:
+            return None
+        from kernels_npu.sim.device import counters
+
+        seen = counters.snapshot()
+        launches = sum(seen.replayed_launches.values()) + sum(seen.replayed_ops.values())
+        return ReplayCounters(replays=seen.replays, launches=launches)
 
     # ----------------------------------------------------------------- streams
 

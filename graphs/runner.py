@@ -9,6 +9,7 @@ nothing of it but the step function `step(batch) -> logits`.
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -160,6 +161,7 @@ class DecodeGraphRunner:
         if isinstance(error, GraphError) and error.code == "AI-GRAPH-008":
             self.reset()
             raise error
+        traceback.clear_frames(error.__traceback__)  # their locals hold memory of the pool
         self._failures[bucket] = error
         self.stats.capture_failures[bucket] = f"{type(error).__name__}: {error}"
         _log.warning("bucket %d stays eager, its capture failed: %s", bucket, error)
@@ -209,8 +211,7 @@ class DecodeGraphRunner:
         address = self.api.address
         now = tuple([address(tensor) for tensor in self.buffers.tensors()])
         if now != self._addresses:
-            moved = [i for i, pair in enumerate(zip(self._addresses, now)) if pair[0] != pair[1]]
-            index = moved[0]
+            index = next(i for i, at in enumerate(now) if at != self._addresses[i])
             raise moved(TENSOR_NAMES[index], self._addresses[index], now[index])
         if everything and self._watch is not None:
             current = {name: address(tensor) for name, tensor in self._watch().items()}
