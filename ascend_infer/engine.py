@@ -94,8 +94,7 @@ class Engine:
                 AI-MODEL-031 when it is longer than the model's positions, AI-MODEL-032 for token
                 ids outside the vocabulary or an empty prompt. All before anything runs.
         """
-        for request in requests:
-            self._check(request)
+        self.check(requests)
         waiting = deque(
             _Sequence(key=key, request=request, sampler=Sampler(request.sampling))
             for key, request in enumerate(requests)
@@ -118,12 +117,19 @@ class Engine:
 
     # ------------------------------------------------------------------ admission
 
+    def check(self, requests: Sequence[Request]) -> None:
+        """Refuse requests that can never be run; raises what `generate` raises."""
+        for request in requests:
+            self._check(request)
+
     def _check(self, request: Request) -> None:
         vocab = self.model.config.vocab_size
         prompt = request.prompt_token_ids
         if not prompt:
             raise UsageError(
-                "AI-MODEL-032", "the prompt has no tokens", fix="pass a prompt of at least one token"
+                "AI-MODEL-032",
+                "the prompt has no tokens",
+                fix="pass a prompt of at least one token",
             )
         outside = [token for token in prompt if not 0 <= token < vocab]
         if outside:
@@ -138,11 +144,12 @@ class Engine:
                 f"max_new_tokens is {request.max_new_tokens}",
                 fix="ask for at least one new token",
             )
-        if self._most_tokens(request) > self.model.max_position:
+        positions = self.model.config.max_position
+        if self._most_tokens(request) > positions:
             raise UsageError(
                 "AI-MODEL-031",
                 f"a prompt of {len(prompt)} tokens with {request.max_new_tokens} new ones exceeds "
-                f"the model's {self.model.max_position} positions",
+                f"the model's {positions} positions",
                 fix="shorten the prompt or lower --max-new-tokens",
             )
         needed = self.blocks.blocks_for(self._most_tokens(request))

@@ -47,6 +47,14 @@ class PagedKvCache:
             keys=per_layer(), values=per_layer(), num_blocks=num_blocks, block_size=block_size
         )
 
+    def by_name(self) -> dict[str, torch.Tensor]:
+        """Every tensor under a name for messages: `layers.0.key_cache`."""
+        return {
+            f"layers.{layer}.{kind}_cache": tensor
+            for kind, tensors in (("key", self.keys), ("value", self.values))
+            for layer, tensor in enumerate(tensors)
+        }
+
     @property
     def bytes(self) -> int:
         """Size of the whole cache on the device."""

@@ -115,7 +115,7 @@ def _read_fast(path: Path) -> Any:
     try:
         return require_tokenizers().Tokenizer.from_file(str(path))
     # The library raises bare `Exception` for malformed files.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         raise UsageError(
             "AI-MODEL-021",
             f"{path} is not a tokenizer that this version of tokenizers reads: {error}",

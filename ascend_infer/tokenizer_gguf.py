@@ -133,7 +133,7 @@ def _bpe(
     try:
         model = tokenizers.models.BPE(vocab=vocab, merges=merges, **options)
     # The library raises bare `Exception` when a merge is not in the vocabulary.
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         raise UsageError(
             "AI-MODEL-021",
             f"{origin}: vocabulary and merges contradict each other: {error}",

@@ -125,11 +125,6 @@ class ModelConfig:
             bos_token_id=bos[0] if bos else None,
         )
 
-    @classmethod
-    def from_file(cls, path: Path) -> ModelConfig:
-        """Read a `config.json`; AI-MODEL-007 when it cannot be read or is not a JSON object."""
-        return cls.from_hf(read_json(path), origin=str(path))
-
 
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in `path`; AI-MODEL-007 when there is none."""

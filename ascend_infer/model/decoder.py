@@ -18,22 +18,17 @@ from kernels_npu import ops
 class DecoderModel:
     """Weights, cos/sin cache and forward passes over a paged KV cache on one device."""
 
-    def __init__(
-        self,
-        config: ModelConfig,
-        weights: DecoderWeights,
-        cache: PagedKvCache,
-        *,
-        max_position: int,
-    ) -> None:
-        """`max_position` bounds the positions that will be used (rows of the cos/sin cache)."""
+    def __init__(self, config: ModelConfig, weights: DecoderWeights, cache: PagedKvCache) -> None:
         self.config = config
         self.weights = weights
         self.cache = cache
-        self.max_position = max_position
         self._scale = config.head_dim**-0.5
         self._cos_sin = cos_sin_cache(
-            max_position, config.rotary_dim, config.rope_theta, config.rope_scaling, self.dtype
+            config.max_position,
+            config.rotary_dim,
+            config.rope_theta,
+            config.rope_scaling,
+            self.dtype,
         ).to(self.device)
 
     @property
@@ -45,6 +40,11 @@ class DecoderModel:
     def dtype(self) -> torch.dtype:
         """Dtype of weights, activations and cache."""
         return self.weights.embedding.dtype
+
+    def fixed_tensors(self) -> dict[str, torch.Tensor]:
+        """Tensors whose addresses a captured decode step holds, by a name for messages."""
+        weights = {"embedding": self.weights.embedding, "head": self.weights.head}
+        return {**weights, **self.cache.by_name()}
 
     def decode(self, batch: DecodeBatch) -> torch.Tensor:
         """Logits `[batch, vocab]` of the next token of every row.
@@ -124,7 +124,7 @@ class DecoderModel:
         # Columns of a fused row are apart in memory; kernels take packed rows.
         query, key, value = (
             part.contiguous().view(len(part), -1, config.head_dim)
-            for part in fused.split((config.q_size, config.kv_size, config.kv_size), dim=-1)
+            for part in torch.split(fused, (config.q_size, config.kv_size, config.kv_size), dim=-1)
         )
         ops.rotary_embedding(positions, query, key, self._cos_sin, False)
         ops.reshape_and_cache(
@@ -151,13 +151,14 @@ class DecoderModel:
     ) -> torch.Tensor:
         """Attention of a prompt to itself; `query` `[tokens, q_heads, head_dim]`, same shape out."""
         group = self.config.num_q_heads // self.config.num_kv_heads
-        heads_first = [
-            query.transpose(0, 1),
-            key.repeat_interleave(group, dim=1).transpose(0, 1),
-            value.repeat_interleave(group, dim=1).transpose(0, 1),
-        ]
+
+        def heads_first(tensor: torch.Tensor, repeat: int) -> torch.Tensor:
+            return tensor.repeat_interleave(repeat, dim=1).transpose(0, 1).unsqueeze(0)
+
         attended = F.scaled_dot_product_attention(
-            *(tensor.unsqueeze(0) for tensor in heads_first),
+            heads_first(query, 1),
+            heads_first(key, group),
+            heads_first(value, group),
             attn_mask=mask,
             is_causal=mask is None,
             scale=self._scale,

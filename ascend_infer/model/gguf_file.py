@@ -68,7 +68,9 @@ class GgufFile:
             raise corrupt(path, "the file is empty") from error
         except OSError as error:
             raise UsageError(
-                "AI-MODEL-010", f"cannot open {path}: {error}", fix="check the path of the GGUF file"
+                "AI-MODEL-010",
+                f"cannot open {path}: {error}",
+                fix="check the path of the GGUF file",
             ) from error
         cursor = _Cursor(path, data)
         metadata, entries = _read_header(cursor)

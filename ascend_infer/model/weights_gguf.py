@@ -108,7 +108,8 @@ def undo_rope_permutation(rows: np.ndarray[Any, Any], num_heads: int) -> np.ndar
     """
     pairs = rows.shape[0] // num_heads // 2
     split = rows.reshape(num_heads, pairs, 2, *rows.shape[1:])
-    return np.ascontiguousarray(split.swapaxes(1, 2)).reshape(rows.shape)
+    restored: np.ndarray[Any, Any] = np.ascontiguousarray(split.swapaxes(1, 2))
+    return restored.reshape(rows.shape)
 
 
 def dequantise(file: GgufFile, tensor: GgufTensor) -> np.ndarray[Any, Any]:
@@ -122,8 +123,9 @@ def dequantise(file: GgufFile, tensor: GgufTensor) -> np.ndarray[Any, Any]:
     elements = math.prod(tensor.shape)
     if not tensor.shape or tensor.shape[-1] % per_block:
         raise corrupt(
-            file.path, f"{tensor.name} has shape {tensor.shape}, {kind.name} needs rows of whole "
-            f"blocks of {per_block}"
+            file.path,
+            f"{tensor.name} has shape {tensor.shape}, {kind.name} needs rows of whole "
+            f"blocks of {per_block}",
         )
     size = elements // per_block * block_bytes
     if tensor.offset + size > len(file.data):
@@ -169,8 +171,9 @@ def _library() -> Any:
 def _names(file: GgufFile) -> dict[str, str]:
     """Hugging Face name -> GGUF name, of the tensors that are there."""
     layers = {
-        int(parts[1]) for name in file.tensors if (parts := name.split("."))[0] == "blk"
-        and len(parts) > 2 and parts[1].isdecimal()
+        int(parts[1])
+        for name in file.tensors
+        if (parts := name.split("."))[0] == "blk" and len(parts) > 2 and parts[1].isdecimal()
     }
     bases = dict(_OUTER)
     for layer in layers:

@@ -18,7 +18,8 @@ class SafetensorsSource:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.config = ModelConfig.from_file(path / "config.json")
+        self.raw_config = read_json(path / "config.json")
+        self.config = ModelConfig.from_hf(self.raw_config, origin=str(path / "config.json"))
         self._files = _weight_map(path)
         self._open: dict[str, Any] = {}
 

@@ -1,0 +1,71 @@
+"""The command `ascend-infer`. Commands are imported when they run; `--help` needs no torch.
+
+Exit codes: 0 good, 1 a check failed or an execution found a fault, 2 wrong use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from ascend_infer import __version__
+from kernels_npu.errors import AscendInferError, EnvironmentProblem, UnsupportedError, UsageError
+
+#: Errors of the caller or the installation, as opposed to failed checks.
+_WRONG_USE = (UsageError, UnsupportedError, EnvironmentProblem)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code.
+
+    Errors raised on purpose are printed with their code; any other exception is a defect of ours and
+    keeps its traceback.
+    """
+    from ascend_infer.cli import output
+
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    options = _parser().parse_args(arguments)
+    output.configure_logging(verbose=options.verbose)
+    if argv is None:
+        _restart_if_needed(options, arguments)
+    try:
+        exit_code: int = options.run(options)
+    except AscendInferError as error:
+        output.print_error(error, as_json=options.json)
+        return 2 if isinstance(error, _WRONG_USE) else 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return exit_code
+
+
+def _parser() -> argparse.ArgumentParser:
+    from ascend_infer.cli import doctor, generate, simulate, verify
+
+    parser = argparse.ArgumentParser(
+        prog="ascend-infer",
+        description="LLM decode kernels for Ascend NPUs, on hardware and on a simulated NPU.",
+        epilog="Exit codes: 0 good, 1 a check failed, 2 wrong use.",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for module in (doctor, generate, verify, simulate):
+        module.add_command(commands)
+    return parser
+
+
+def _restart_if_needed(options: argparse.Namespace, arguments: Sequence[str]) -> None:
+    """Start again without torch_npu's automatic loading, when the simulated device needs that."""
+    from ascend_infer.devices import restart_environment
+
+    environment = restart_environment(getattr(options, "device", ""))
+    if environment is not None:
+        print(
+            "ascend-infer: torch_npu is installed; starting again with "
+            "TORCH_DEVICE_BACKEND_AUTOLOAD=0 for the simulated device",
+            file=sys.stderr,
+        )
+        command = [sys.executable, "-m", "ascend_infer", *arguments]
+        os.execve(sys.executable, command, dict(environment))

@@ -1,0 +1,103 @@
+"""Groups of options that several commands share, and the checks that argparse can make."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from ascend_infer.devices import DEVICES
+
+DTYPE_NAMES = ("float16", "bfloat16", "float32")
+SCHEDULES = ("eager", "late", "random")
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """`--json` and `--verbose`, which every command has."""
+    parser.add_argument(
+        "--json", action="store_true", help="print exactly one JSON object on standard output"
+    )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="log decisions to standard error"
+    )
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """`--device`."""
+    parser.add_argument(
+        "--device",
+        choices=DEVICES,
+        default="auto",
+        help="npu: real Ascend device; sim: simulated NPU; cpu, cuda: plain torch references; "
+        "auto: npu when torch_npu is installed, else sim (default)",
+    )
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Which model, and how its cache and graphs are laid out."""
+    group = parser.add_argument_group("model")
+    group.add_argument(
+        "--model",
+        default="smollm2",
+        help="built-in name, directory with config.json, or .gguf file (default: smollm2)",
+    )
+    group.add_argument(
+        "--dtype",
+        choices=DTYPE_NAMES,
+        default="float16",
+        help="weights, activations and KV cache (default: float16; float32 on cpu and cuda only)",
+    )
+    group.add_argument(
+        "--block-size",
+        type=integer(16),
+        default=128,
+        help="tokens per KV cache block (default: 128)",
+    )
+    group.add_argument(
+        "--num-blocks",
+        type=integer(1),
+        help="KV cache blocks (default: enough for all prompts at once)",
+    )
+
+
+def add_simulation(parser: argparse.ArgumentParser) -> None:
+    """How the simulated NPU executes."""
+    group = parser.add_argument_group("simulated NPU")
+    group.add_argument(
+        "--checks",
+        choices=("on", "off"),
+        default="on",
+        help="look for races, missing flags, uninitialised data, ... (default: on; off is faster)",
+    )
+    group.add_argument(
+        "--schedule",
+        choices=SCHEDULES,
+        default="eager",
+        help="when asynchronous effects land: at once, as late as possible, or in a random order",
+    )
+    group.add_argument(
+        "--schedule-seed",
+        type=integer(0),
+        default=0,
+        help="seed of the random schedule (default: 0)",
+    )
+
+
+def integer(smallest: int) -> Callable[[str], int]:
+    """An argparse type: a whole number of at least `smallest`."""
+
+    def parse(text: str) -> int:
+        value = int(text)
+        if value < smallest:
+            raise argparse.ArgumentTypeError(f"{value} is below {smallest}")
+        return value
+
+    parse.__name__ = "whole number"
+    return parse
+
+
+def integer_list(text: str) -> tuple[int, ...]:
+    """An argparse type: whole numbers separated by commas or spaces."""
+    return tuple(int(part) for part in text.replace(",", " ").split())
+
+
+integer_list.__name__ = "list of whole numbers"

@@ -1,0 +1,144 @@
+"""What `--device` means: which torch device serves it, and what must happen before it can.
+
+The simulated NPU and torch_npu cannot share a process, because both are torch's device "npu". The
+command line therefore starts `--device sim` again with torch_npu's automatic loading switched off when
+torch_npu is installed (`restart_environment`); a library caller gets the coded error instead.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kernels_npu.errors import EnvironmentProblem
+from kernels_npu.evidence import Evidence
+
+if TYPE_CHECKING:
+    import torch
+
+DEVICES = ("auto", "npu", "sim", "cpu", "cuda")
+_AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+#: torch release from which the simulated NPU can be a torch device.
+_SIMULATOR_TORCH = (2, 13)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """A device that is ready for use.
+
+    name: `npu`, `sim`, `cpu` or `cuda`, never `auto`.
+    reason: why `auto` chose it, or that it was asked for.
+    """
+
+    name: str
+    reason: str
+    torch_device: torch.device
+
+    @property
+    def evidence(self) -> Evidence:
+        """How what is computed on this device is known."""
+        return {
+            "npu": Evidence.NPU_MEASURED,
+            "sim": Evidence.SIMULATED,
+            "cuda": Evidence.GPU_MEASURED,
+            "cpu": Evidence.CPU_VERIFIED,
+        }[self.name]
+
+
+def torch_npu_installed() -> bool:
+    """Whether the real torch_npu is installed; it is not imported. The simulator's shim is not it."""
+    shim = sys.modules.get("torch_npu")
+    if shim is not None:
+        return getattr(shim, "__file__", None) is not None
+    return importlib.util.find_spec("torch_npu") is not None
+
+
+def restart_environment(device: str) -> Mapping[str, str] | None:
+    """The environment in which this command has to be started again, or None to go on here."""
+    if device != "sim" or os.environ.get(_AUTOLOAD) == "0" or not torch_npu_installed():
+        return None
+    return {**os.environ, _AUTOLOAD: "0"}
+
+
+def open_device(name: str) -> Device:
+    """Make the device called `name` (one of `DEVICES`) ready.
+
+    Raises:
+        EnvironmentProblem: AI-CLI-002 when this installation does not have it, AI-CLI-005 without torch;
+            AI-DEV-001/002 from the simulated device itself.
+    """
+    _require_torch()
+    if name != "auto":
+        return _open(name, "asked for")
+    if torch_npu_installed() and os.environ.get(_AUTOLOAD) != "0":
+        return _open("npu", "torch_npu is installed")
+    if _torch_release() >= _SIMULATOR_TORCH:
+        return _open("sim", "no torch_npu in this process; torch is new enough for the simulator")
+    release = ".".join(map(str, _torch_release()))
+    return _open("cpu", f"no torch_npu, and torch {release} is too old for the simulated NPU")
+
+
+def _open(name: str, reason: str) -> Device:
+    import torch
+
+    if name == "sim":
+        from kernels_npu.sim import device as simulated
+
+        simulated.enable()
+        return Device(name=name, reason=reason, torch_device=torch.device("npu", 0))
+    if name == "npu":
+        _require_real_npu()
+        return Device(name=name, reason=reason, torch_device=torch.device("npu", 0))
+    if name == "cuda":
+        if not torch.cuda.is_available():
+            raise EnvironmentProblem(
+                "AI-CLI-002",
+                f"torch {torch.__version__} sees no CUDA device",
+                fix="choose --device cpu or sim, or install a CUDA build of torch on a GPU host",
+            )
+        return Device(name=name, reason=reason, torch_device=torch.device("cuda", 0))
+    return Device(name=name, reason=reason, torch_device=torch.device("cpu"))
+
+
+def _require_torch() -> None:
+    try:
+        import torch  # noqa: F401
+    except (ImportError, OSError, RuntimeError) as error:
+        raise EnvironmentProblem(
+            "AI-CLI-005",
+            f"torch cannot be imported: {error}",
+            fix="pip install 'ascend-infer[sim]'; `ascend-infer doctor` says what is wrong",
+        ) from error
+
+
+def _require_real_npu() -> None:
+    if not torch_npu_installed():
+        raise EnvironmentProblem(
+            "AI-CLI-002",
+            "--device npu needs torch_npu, which is not installed",
+            rule="npu is a real Ascend device; sim is the simulated one",
+            fix="choose --device sim, or install torch_npu on an Ascend host",
+        )
+    try:
+        import torch_npu
+
+        available, why = bool(torch_npu.npu.is_available()), "it sees no NPU"
+    except (ImportError, OSError, RuntimeError) as error:
+        available, why = False, f"it cannot be loaded: {error}"
+    if not available:
+        raise EnvironmentProblem(
+            "AI-CLI-002",
+            f"torch_npu is installed but {why}",
+            fix="source CANN's set_env.sh and check `npu-smi info`; or choose --device sim",
+        )
+
+
+def _torch_release() -> tuple[int, int]:
+    import torch
+
+    major, minor = torch.__version__.split("+")[0].split(".")[:2]
+    return int(major), int(minor)

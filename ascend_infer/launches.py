@@ -1,0 +1,32 @@
+"""Which implementation ran how often, eager launches and graph replays together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def launch_counts() -> dict[str, dict[str, int]]:
+    """Launches since `reset_launch_counts`, per operator and implementation.
+
+    Eager launches are counted by the operators' registry; what a replayed graph launches is counted by
+    the simulated device, when it replays and not when it captures. On other devices a replay's launches
+    are not visible to this process (a profiler shows them).
+    """
+    from kernels_npu import registry
+
+    counts: dict[str, dict[str, int]] = {}
+    for (op, implementation), launches in registry.launch_counts().items():
+        counts.setdefault(op, {})[implementation] = launches
+    return {op: dict(sorted(by.items())) for op, by in sorted(counts.items())}
+
+
+def reset_launch_counts() -> None:
+    """Start counting from zero."""
+    from kernels_npu import registry
+
+    registry.reset_launch_counts()
+
+
+def implementations(counts: Mapping[str, Mapping[str, int]]) -> frozenset[str]:
+    """All implementations that ran at least once."""
+    return frozenset(name for by in counts.values() for name, launches in by.items() if launches)
