@@ -16,6 +16,7 @@ With it the compiler emits the body twice and keeps statements by rules that are
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernels_npu.errors import KernelSourceError
@@ -31,6 +32,7 @@ from kernels_npu.sim.passes.ownership import (
     store_owner,
     tile_op_owner,
 )
+from kernels_npu.sim.passes.parallel_lowering import lower_parallel
 from kernels_npu.sim.passes.pruning import foreign_reads, prune, tainted_statements
 from kernels_npu.sim.passes.rewriting import loads, with_children
 
@@ -95,7 +97,7 @@ def _owned(body: Body, core: str) -> Body:
         kept: list[ir.Stmt] = []
         for stmt in stmts:
             if isinstance(stmt, ir.Parallel):
-                kept += _parallel_part(stmt, core)
+                kept += _parallel_part(stmt, lambda store: parallel_store_owner(store) == core)
             elif keep(stmt):
                 kept.append(with_children(stmt, visit))
         return tuple(kept)
@@ -103,24 +105,24 @@ def _owned(body: Body, core: str) -> Body:
     return visit(body)
 
 
-def _parallel_part(loop: ir.Parallel, core: str) -> Body:
-    """The stores of a `T.Parallel` that `core` executes, as a loop of their own."""
+def _parallel_part(loop: ir.Parallel, keep: Callable[[ir.Store], bool]) -> Body:
+    """The stores of a `T.Parallel` that `keep` selects, as a loop of their own."""
 
     def visit(stmts: Body) -> Body:
         kept: list[ir.Stmt] = []
         for stmt in stmts:
-            if isinstance(stmt, ir.Store) and parallel_store_owner(stmt) != core:
+            if isinstance(stmt, ir.Store) and not keep(stmt):
                 continue
             new = with_children(stmt, visit)
             if isinstance(new, (ir.If, ir.For)) and not any(ir.children(new)):
                 continue
             kept.append(new)
-        return tuple(kept)
+        return stmts if len(kept) == len(stmts) else tuple(kept)
 
     body = visit(loop.body)
     if not any(isinstance(stmt, ir.Store) for stmt in ir.walk(body)):
         return ()
-    return (dataclasses.replace(loop, body=body),)
+    return (loop,) if body is loop.body else (dataclasses.replace(loop, body=body),)
 
 
 def _misplaced(body: Body) -> tuple[Note, ...]:
@@ -170,14 +172,20 @@ class _Combiner:
                     fix="split the kernel with T.Scope and switch tl.ascend_auto_cv_combine off",
                 )
             if isinstance(stmt, ir.Parallel):
-                part = _parallel_part(stmt, self.core)
-                self.keeping = bool(part)
-                kept += part
+                kept += self._parallel(stmt)
             elif self._keeps(stmt):
                 new = with_children(stmt, self.visit)
                 if not (isinstance(new, ir.For) and _is_empty(new.body)):
                     kept.append(new)
         return tuple(kept)
+
+    def _parallel(self, loop: ir.Parallel) -> Body:
+        """Vector instructions and copies where they exist, otherwise a loop of element stores."""
+        if lower_parallel(loop) is None:
+            return _parallel_part(loop, self._keeps)
+        part = _parallel_part(loop, lambda store: parallel_store_owner(store) == self.core)
+        self.keeping = bool(part)
+        return part
 
     def _keeps(self, stmt: ir.Stmt) -> bool:
         if isinstance(stmt, ir.Store):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.passes import cross_core_sync, cv_split, program_text
+from kernels_npu.sim.passes.layouts import effective_layouts
 from kernels_npu.sim.passes.memory_planning import plan_memory
 from kernels_npu.sim.passes.notes import Note
 from kernels_npu.sim.passes.scope_inference import infer_scopes
@@ -30,7 +31,8 @@ class LoweredKernel:
     """What the machine executes.
 
     Attributes:
-        func: the kernel with scopes inferred; its body is still the user's.
+        func: the kernel with scopes inferred and the addresses and layouts that take effect; its body
+            is still the user's.
         cube: the program of the AIC; empty when it has nothing to do.
         vector: the program of each AIV; empty when it has nothing to do. Neither holds a `CoreScope`.
         placements: byte address in its memory of every on-chip buffer that is touched: allocations,
@@ -70,6 +72,8 @@ def lower(
     on = {name: bool(pass_configs.get(name, False)) for name in PASS_CONFIGS}
     func, notes = infer_scopes(func)
     func = lower_virtual_channels(reduce_vid(func))
+    func, layout_notes = effective_layouts(func)
+    notes += layout_notes
     temporaries = hidden_temporaries(
         func, target
     )  # independent of scopes; keyed by final statements

@@ -52,7 +52,8 @@ def plan_memory(func: ir.PrimFunc, text: ProgramText, soc: Soc, *, planning: boo
         KernelSourceError: AI-MEM-002, AI-MEM-003 (planning), AI-MEM-012 (extents).
     """
     order = allocation_order(text.nodes)
-    sizes = {buffer: physical_bytes(buffer) for buffer in order}
+    layouts = {root_of(buffer): layout for buffer, layout in func.layouts.items()}
+    sizes = {buffer: physical_bytes(buffer, layouts.get(buffer)) for buffer in order}
     fixed = {root_of(buffer): address for buffer, address in func.addresses.items()}
     if planning:
         ranges = live_ranges(text.nodes)

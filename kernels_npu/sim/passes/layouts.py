@@ -1,0 +1,41 @@
+"""Which layouts and annotated addresses take effect.
+
+L1 buffers of two or more dimensions get the zN layout when the kernel names none. Lowering `T.Parallel`
+rebuilds the kernel's block *without its annotations*: one `T.Parallel` anywhere in a kernel and all layouts,
+default ones included, and all addresses of `T.annotate_address` are gone, without a word.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kernels_npu.sim import ir
+from kernels_npu.sim.passes.notes import Note
+
+DEFAULT_L1_LAYOUT = "zn"
+
+
+def effective_layouts(func: ir.PrimFunc) -> tuple[ir.PrimFunc, tuple[Note, ...]]:
+    """`func` with the layouts and addresses that the compiler uses; scopes must be inferred."""
+    loop = next((stmt for stmt in ir.walk(func.body) if isinstance(stmt, ir.Parallel)), None)
+    if loop is None:
+        defaults = {
+            buffer: DEFAULT_L1_LAYOUT
+            for buffer in func.allocs
+            if buffer.scope == "l1" and buffer.alias_of is None and len(buffer.shape) > 1
+        }
+        return dataclasses.replace(func, layouts={**defaults, **func.layouts}), ()
+    lost = [
+        *(f"the address of {buffer.name!r}" for buffer in func.addresses),
+        *(f"the layout of {buffer.name!r}" for buffer in func.layouts),
+    ]
+    bare = dataclasses.replace(func, addresses={}, layouts={})
+    if not lost:
+        return bare, ()
+    note = Note(
+        code="AI-MEM-013",
+        severity="warning",
+        message=f"because of this T.Parallel the compiler forgets {', '.join(lost)}",
+        loc=loop.loc,
+    )
+    return bare, (note,)
