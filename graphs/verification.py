@@ -15,7 +15,7 @@ from typing import Literal
 
 import torch
 
-from graphs.batch import INPUT_NAMES
+from graphs.batch import InputName
 from graphs.compare import Tolerance
 from graphs.errors import VerificationError
 from graphs.judge import Judge
@@ -28,6 +28,15 @@ from graphs.stats import RunnerStats
 
 Depth = Literal["every-bucket", "smallest-bucket", "off"]
 Progress = Callable[[int, int], None]
+
+# Lengths before blocks: with stale lengths a replay may not get as far as the blocks.
+MUTATION_ORDER: tuple[InputName, ...] = (
+    "token_ids",
+    "positions",
+    "slot_mapping",
+    "seq_lens",
+    "block_table",
+)
 
 
 def verify(
@@ -132,7 +141,7 @@ class _Session:
         if first is None:
             return False
         eager, replay = first
-        for name in INPUT_NAMES:
+        for name in MUTATION_ORDER:
             mutated = self._maker.mutate(base, name)
             if mutated is None:
                 continue
