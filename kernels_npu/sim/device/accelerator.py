@@ -1,0 +1,41 @@
+"""`torch.accelerator` for the simulated device: its C++ half cannot ask a Python back end for streams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from kernels_npu.sim.device import npu_module, streams
+from kernels_npu.sim.device.state import current
+
+
+def _set_stream(stream: streams.Stream) -> None:
+    npu_module.set_stream(stream)
+
+
+def _current_device_index() -> int:
+    return current.device
+
+
+def _empty_cache() -> None:
+    npu_module.empty_cache()
+
+
+def install() -> None:
+    """Replace the functions that ask the device; the rest of the namespace works as it is."""
+    replaced: dict[str, Any] = {
+        "current_stream": streams.current_stream,
+        "set_stream": _set_stream,
+        "synchronize": streams.synchronize,
+        "current_device_index": _current_device_index,
+        "set_device_index": npu_module.set_device,
+        "empty_cache": _empty_cache,
+        "memory_allocated": npu_module.memory_allocated,
+        "max_memory_allocated": npu_module.max_memory_allocated,
+        "memory_reserved": npu_module.memory_reserved,
+        "get_memory_info": npu_module.mem_get_info,
+        "memory_stats": npu_module.memory_stats,
+    }
+    for name, function in replaced.items():
+        setattr(torch.accelerator, name, function)

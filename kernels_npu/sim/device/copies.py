@@ -1,0 +1,131 @@
+"""Copies between host and device, and the reads that make the host wait."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+
+from kernels_npu.sim.device.arguments import Operands
+from kernels_npu.sim.device.capture import forbid, forbid_pageable
+from kernels_npu.sim.device.memory import CPU, device_index, wrap
+from kernels_npu.sim.device.ordering import touches
+from kernels_npu.sim.device.recording import functional, session_of
+from kernels_npu.sim.device.schemas import analyse
+from kernels_npu.sim.device.state import current
+
+Tensor = torch.Tensor
+
+_aten = torch.ops.aten
+_host_to_copy = _aten._to_copy.default._op
+_host_copy = _aten.copy_.default._op
+_host_clone = _aten.clone.default._op
+_host_item = _aten._local_scalar_dense.default._op
+_TO_COPY = analyse(_aten._to_copy.default, "aten::_to_copy")
+
+COPY_CALL = "aclrtMemcpyAsync"
+WAIT_CALL = "aclrtSynchronizeStreamWithTimeout"
+
+
+def is_pinned(tensor: Tensor, device: torch.device | None = None) -> bool:
+    """Whether a CPU tensor's memory was page-locked by `pin_memory`."""
+    return getattr(tensor.untyped_storage(), "npu_pinned", False)
+
+
+def pin(tensor: Tensor, device: torch.device | None = None) -> Tensor:
+    """A page-locked copy of a CPU tensor; on the simulated host that is a mark on its storage."""
+    copy: Tensor = _host_clone(tensor)
+    copy.untyped_storage().npu_pinned = True  # type: ignore[attr-defined]
+    return copy
+
+
+def to_copy(self: Tensor, **kwargs: Any) -> Tensor:
+    """`aten::_to_copy` of an npu tensor: another dtype or layout, another device, or the host."""
+    from kernels_npu.sim.device.dispatch import submit, synchronize
+
+    operands = Operands("_to_copy")
+    source = operands.convert(self)
+    target = kwargs.pop("device", None)
+    kwargs.pop("pin_memory", None)
+    kwargs["device"] = CPU
+    stream = current.streams[operands.index]
+    if target is not None and target.type != "npu":
+        if target.type != "cpu":
+            raise NotImplementedError(f"copy from {self.device} to {target}")
+        if stream.session is not None:
+            forbid(WAIT_CALL)
+        submit(stream, operands, 0, "copy to host")
+        if not kwargs.get("non_blocking"):
+            synchronize(stream, WAIT_CALL)
+        result: Tensor = _host_to_copy(source, **kwargs)
+        return result
+    index = operands.index if target is None else device_index(target)
+    if stream.session is not None:
+        if _TO_COPY is None:
+            raise NotImplementedError("_to_copy")
+        copied: Tensor = functional(stream, _TO_COPY, operands, [source], kwargs, None)
+        return copied
+    seq = submit(stream, operands, 0, "_to_copy")
+    return wrap(_host_to_copy(source, **kwargs), index, seq, "_to_copy")
+
+
+def copy_into(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    """`aten::copy_` with an npu tensor on either side or both."""
+    from kernels_npu.sim.device.dispatch import submit, synchronize
+
+    from_host, to_host = src.device.type == "cpu", self.device.type == "cpu"
+    operands = Operands("copy_")
+    target = self if to_host else operands.convert(self)
+    operands.index = -1  # copies between devices are fine
+    source = src if from_host else operands.convert(src)
+    written = 0 if to_host else 1
+    stream = current.streams[(src if to_host else self).get_device()]
+    crossing = from_host or to_host
+    if stream.session is not None:
+        host_side = src if from_host else self
+        if crossing and not (non_blocking and is_pinned(host_side)):
+            if to_host and not non_blocking:
+                forbid(WAIT_CALL)
+            forbid_pageable(COPY_CALL)
+        session_of(stream).record(
+            stream,
+            partial(_host_copy, target, source),
+            "copy_",
+            touches(operands.blocks, operands.hosts, written),
+            kind="copy" if crossing else "op",
+        )
+        return self
+    submit(stream, operands, written, "copy_")
+    if crossing and not non_blocking:
+        synchronize(stream, WAIT_CALL)
+    _host_copy(target, source)
+    return self
+
+
+def local_scalar_dense(self: Tensor) -> Any:
+    """`.item()`: the host waits for the stream and reads one element."""
+    from kernels_npu.sim.device.dispatch import submit, synchronize
+
+    operands = Operands("_local_scalar_dense")
+    source = operands.convert(self)
+    stream = current.streams[operands.index]
+    forbid(WAIT_CALL)
+    submit(stream, operands, 0, "item")
+    synchronize(stream, WAIT_CALL)
+    return _host_item(source)
+
+
+def copy_from(self: Tensor, dst: Tensor, non_blocking: bool = False) -> Tensor:
+    """`aten::_copy_from`: `copy_` with the arguments the other way round."""
+    return copy_into(dst, self, non_blocking)
+
+
+KERNELS = {
+    "_to_copy": to_copy,
+    "copy_": copy_into,
+    "_copy_from": copy_from,
+    "_local_scalar_dense": local_scalar_dense,
+}
+#: Registered for CPU tensors: the hooks of a Python back end cannot allocate pinned memory.
+HOST_KERNELS = {"is_pinned": is_pinned, "_pin_memory": pin}

@@ -1,0 +1,367 @@
+"""`torch.npu.NPUGraph` and `torch.npu.graph`: record on a stream, replay on the same memory."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, NoReturn
+
+import torch
+
+from kernels_npu.sim.device import streams
+from kernels_npu.sim.device.capture import MODES, CaptureSession, GraphPool, Output, Step
+from kernels_npu.sim.device.counters import live
+from kernels_npu.sim.device.errors import CaptureError, NotSimulatedError, acl_text
+from kernels_npu.sim.device.ordering import Touch, enqueue, host_waits_for, stream_clock
+from kernels_npu.sim.device.state import StreamState, current, process
+
+_pools: dict[tuple[int, int], GraphPool] = {}
+
+
+def graph_pool_handle() -> tuple[int, int]:
+    """A token for a memory pool that several graphs can share."""
+    pool = GraphPool(process.devices[current.device])
+    _pools[pool.id] = pool
+    return pool.id
+
+
+def is_current_stream_capturing() -> bool:
+    """Whether the current stream is part of a capture."""
+    return current.streams[current.device].session is not None
+
+
+class NPUGraph:
+    """One captured graph. Its memory lives until `reset` or the end of the object."""
+
+    def __new__(cls) -> NPUGraph:
+        return super().__new__(cls)
+
+    def __init__(self) -> None:
+        self._steps: list[Step] | None = None
+        self._calls: list[Any] = []
+        self._session: CaptureSession | None = None
+        self._pool: GraphPool | None = None
+        self._touched: list[Touch] = []
+        self._outputs: list[Output] = []
+        self._ops: dict[str, int] = {}
+        self._launches: dict[str, int] = {}
+
+    def capture_begin(
+        self, pool: tuple[int, int] | None = None, capture_error_mode: str = "global"
+    ) -> None:
+        """Start recording on the current stream.
+
+        Raises:
+            CaptureError: AI-CAP-003 on the default stream, 004 on a graph that is captured already, 009
+                and 018 for environment settings that exclude capture, 010 for an unknown mode, 015 while
+                another capture runs, 017 on an external stream.
+        """
+        stream = current.streams[current.device]
+        _check_begin(self, stream, capture_error_mode)
+        self._pool = _find_pool(pool, stream)
+        self._pool.attach()
+        self._session = CaptureSession(stream, self._pool, capture_error_mode)
+        stream.session = process.session = self._session
+
+    def capture_end(self) -> None:
+        """Stop recording; the graph is ready for replay.
+
+        Raises:
+            CaptureError: AI-CAP-006 on another stream, 007 for an unjoined side stream, 011 without a
+                begin, 013 after an error inside, 020 on another thread.
+        """
+        session = self._session
+        if session is None:
+            raise CaptureError(
+                "AI-CAP-011",
+                acl_text("aclmdlRICaptureEnd", 107029, "not capturing"),
+                acl_error=107029,
+                rule="capture_end closes what capture_begin opened",
+                fix="call capture_begin first, or use torch.npu.graph",
+            )
+        try:
+            _check_end(session)
+            session.check()
+        except CaptureError:
+            self._abort()
+            raise
+        session.close()
+        self._session = None
+        self._steps = session.steps
+        self._calls = [step.run for step in session.steps]
+        self._touched = list(session.touched.values())
+        self._outputs = session.outputs()
+        self._ops = dict(session.ops)
+        self._launches = dict(session.launches)
+        live.captures += 1
+
+    def _abort(self) -> None:
+        """Drop a capture that failed and put the streams back."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+        self._release()
+
+    def replay(self) -> None:
+        """Run the recorded work on the current stream, in order, on the same memory."""
+        if self._steps is None:
+            _not_captured("replay")
+        stream = current.streams[current.device]
+        if process.session is not None:
+            raise process.session.fail(
+                CaptureError(
+                    "AI-CAP-015",
+                    acl_text("aclmdlRIExecuteAsync", 107030, "not permitted in capture mode"),
+                    acl_error=107030,
+                    rule="a graph cannot be replayed inside another capture",
+                    fix="replay after the capture has ended",
+                )
+            )
+        self._take_place(stream)
+        with torch._C.DisableTorchFunction(), torch._C._AutoDispatchBelowADInplaceOrView():
+            for call in self._calls:
+                call()
+        live.replays += 1
+        live.replayed_ops.update(self._ops)
+        live.replayed_launches.update(self._launches)
+        if os.environ.get("ASCEND_LAUNCH_BLOCKING") == "1":
+            host_waits_for(stream_clock(stream))
+
+    def _take_place(self, stream: StreamState) -> None:
+        """Enter the whole graph into the stream's order as one operation."""
+        if not stream.device.single_stream:
+            alive = [(o.block(), o) for o in self._outputs]
+            written = [Touch(b, o.start, o.stop, True) for b, o in alive if b is not None]
+            enqueue(stream, [*self._touched, *written], "graph replay", queued=False)
+            return
+        stream.seq = seq = stream.seq + 1
+        for touch in self._touched:
+            if touch.write:
+                touch.block.write = seq
+            else:
+                touch.block.read = seq
+        for output in self._outputs:
+            block = output.block()
+            if block is not None:
+                block.write = seq
+                block.writer = "graph replay"
+
+    def reset(self) -> None:
+        """Give up the recorded work and this graph's hold on the pool."""
+        self._release()
+
+    def _release(self) -> None:
+        self._steps = None
+        self._calls = []
+        self._touched = []
+        self._outputs = []
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.detach()
+
+    def __del__(self) -> None:
+        self._release()
+
+    def pool(self) -> tuple[int, int]:
+        """The handle of this graph's pool, for other captures to share."""
+        if self._pool is None or self._steps is None:
+            _not_captured("pool")
+        return self._pool.id
+
+    def debug_dump(self, debug_path: str) -> None:
+        """Write the recorded steps as JSON."""
+        if self._steps is None:
+            _not_captured("debug_dump")
+        rows = [
+            {"index": i, "name": s.name, "kind": s.kind, "stream": s.stream}
+            for i, s in enumerate(self._steps)
+        ]
+        Path(debug_path).write_text(json.dumps({"steps": rows}, indent=1), encoding="utf-8")
+
+    def enable_debug_mode(self) -> None:
+        """Accepted for compatibility; `debug_dump` needs no preparation."""
+
+    def update(self, cpu_update_input: list[dict[str, Any]]) -> None:
+        """Not simulated.
+
+        Raises:
+            NotSimulatedError: AI-CAP-018.
+        """
+        raise NotSimulatedError(
+            "AI-CAP-018",
+            "NPUGraph.update and task groups are not simulated",
+            rule="kernels here read lengths and tables from device memory, so nothing needs an update",
+            fix="keep changing values in static device tensors and copy into them before replay",
+        )
+
+
+def _check_begin(graph: NPUGraph, stream: StreamState, mode: str) -> None:
+    if mode not in MODES:
+        raise CaptureError(
+            "AI-CAP-010",
+            f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {mode}",
+            fix="pass capture_error_mode='global' by keyword",
+        )
+    if os.environ.get("TASK_QUEUE_ENABLE") == "2":
+        raise CaptureError(
+            "AI-CAP-009",
+            "Do not support TASK_QUEUE_ENABLE = 2 during NPU graph capture, "
+            "please export TASK_QUEUE_ENABLE=1/0.",
+            fix="export TASK_QUEUE_ENABLE=1",
+        )
+    if os.environ.get("ASCEND_LAUNCH_BLOCKING") == "1":
+        raise CaptureError(
+            "AI-CAP-019",
+            acl_text("aclrtSynchronizeStreamWithTimeout", 107027, "stream is captured"),
+            acl_error=107027,
+            rule="ASCEND_LAUNCH_BLOCKING=1 synchronises after each launch, which capture forbids",
+            fix="unset ASCEND_LAUNCH_BLOCKING",
+        )
+    if graph._steps is not None or graph._session is not None:
+        raise CaptureError(
+            "AI-CAP-004",
+            "This NPUGraph instance already owns a captured graph. "
+            "To capture a new graph, create a new instance.",
+            fix="graph = torch.npu.NPUGraph()",
+        )
+    if stream is stream.device.default_stream:
+        raise CaptureError(
+            "AI-CAP-003",
+            "NPU graphs must be captured on a non-default stream. "
+            "(However, after capture, it's ok to replay them on the default stream.)",
+            acl_error=107031,
+            fix="use torch.npu.graph, which brings its own stream, or torch.npu.stream(Stream())",
+        )
+    if stream.external:
+        raise CaptureError(
+            "AI-CAP-017",
+            "External NPU stream is not supported in NPUGraph::capture_begin. "
+            "This path requires a torch_npu-managed stream.",
+            fix="capture on a torch.npu.Stream",
+        )
+    if process.session is not None:
+        raise CaptureError(
+            "AI-CAP-015",
+            acl_text("aclmdlRICaptureBegin", 107032, "capture begin conflict"),
+            acl_error=107032,
+            rule="one capture at a time",
+            fix="end the running capture first",
+        )
+
+
+def _check_end(session: CaptureSession) -> None:
+    if session.thread != threading.get_ident():
+        raise CaptureError(
+            "AI-CAP-020",
+            acl_text("aclmdlRICaptureEnd", 107038, "end on another thread"),
+            acl_error=107038,
+            rule="a capture ends on the thread that began it",
+            fix="call capture_begin and capture_end on the same thread",
+        )
+    if current.streams[current.device] is not session.stream:
+        raise CaptureError(
+            "AI-CAP-006",
+            "Capture must end on the same stream it began on.",
+            acl_error=107036,
+            fix="leave inner torch.npu.stream contexts before capture_end",
+        )
+    open_streams = session.unjoined()
+    if open_streams and session.error is None:
+        names = ", ".join(s.describe() for s in open_streams)
+        raise CaptureError(
+            "AI-CAP-007",
+            acl_text("aclmdlRICaptureEnd", 107025, "unjoined stream") + f": {names}",
+            acl_error=107025,
+            rule="every side stream of a capture must be joined back into the capturing stream",
+            fix="capture_stream.wait_stream(side_stream) before the end of the capture",
+        )
+
+
+def _find_pool(handle: tuple[int, int] | None, stream: StreamState) -> GraphPool:
+    if handle is None:
+        handle = graph_pool_handle()
+    pool = _pools.get(handle)
+    if pool is None or pool.device is not stream.device:
+        raise CaptureError(
+            "AI-CAP-005",
+            f"{handle!r} is not a memory pool of npu:{stream.device.index}",
+            fix="pass torch.npu.graph_pool_handle() or another graph's pool()",
+        )
+    return pool
+
+
+def _not_captured(method: str) -> NoReturn:
+    raise CaptureError(
+        "AI-CAP-005",
+        f"Called NPUGraph::{method} without a preceding successful capture.",
+        fix="capture first: with torch.npu.graph(graph): ...",
+    )
+
+
+class graph:
+    """`with torch.npu.graph(g):` captures the body on a side stream into `g`."""
+
+    default_capture_stream: ClassVar[streams.Stream | None] = None
+
+    def __init__(
+        self,
+        npu_graph: NPUGraph,
+        pool: tuple[int, int] | None = None,
+        stream: streams.Stream | None = None,
+        auto_dispatch_capture: bool = False,
+        capture_error_mode: str = "global",
+    ) -> None:
+        if isinstance(auto_dispatch_capture, str):
+            raise CaptureError(
+                "AI-CAP-016",
+                f"the fourth argument of torch.npu.graph is auto_dispatch_capture, "
+                f"not the error mode {auto_dispatch_capture!r}",
+                rule="torch_npu would silently switch auto dispatch on and keep mode 'global'",
+                fix=f"capture_error_mode={auto_dispatch_capture!r} by keyword",
+            )
+        if auto_dispatch_capture:
+            raise NotSimulatedError(
+                "AI-CAP-018",
+                "auto_dispatch_capture=True (task groups) is not simulated",
+                fix="leave it off and keep changing values in static device tensors",
+            )
+        cls = type(self)
+        if stream is None and cls.default_capture_stream is None:
+            cls.default_capture_stream = streams.Stream()
+        self.npu_graph = npu_graph
+        self.pool = pool
+        self.capture_stream = stream or cls.default_capture_stream
+        self.capture_error_mode = capture_error_mode
+        self._context = streams.StreamContext(self.capture_stream)
+
+    def __enter__(self) -> None:
+        streams.synchronize()
+        if os.environ.get("TORCH_NPUGRAPH_GC") == "1":
+            gc.collect()
+        self._context.__enter__()
+        try:
+            self.npu_graph.capture_begin(
+                pool=self.pool, capture_error_mode=self.capture_error_mode
+            )
+        except BaseException:
+            self._context.__exit__(None, None, None)
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                self.npu_graph.capture_end()
+            else:
+                # torch_npu ends the capture here too and its second error hides the first.
+                self.npu_graph._abort()
+        finally:
+            self._context.__exit__(kind, error, trace)

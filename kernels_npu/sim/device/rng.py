@@ -1,0 +1,156 @@
+"""Random numbers: one generator per device, seeded as the host's, so that the same seed gives the same
+numbers on `npu` as on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from kernels_npu.sim.device.capture import forbid_generator
+from kernels_npu.sim.device.errors import DeviceError
+from kernels_npu.sim.device.schemas import OpInfo, packet_name
+from kernels_npu.sim.device.state import device_state, process
+
+_HostGenerator = torch._C.Generator
+_generators: dict[int, Generator] = {}
+
+
+class _GeneratorType(type):
+    """`torch.Generator(device="npu")` makes a device generator; `isinstance` sees the host's too."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        if cls is TorchGenerator:
+            return isinstance(instance, _HostGenerator)
+        return type.__instancecheck__(cls, instance)
+
+
+class Generator(_HostGenerator):
+    """The random state of one device: the host's Mersenne twister under the device's name."""
+
+    def __new__(cls, index: int) -> Generator:
+        return super().__new__(cls, device="cpu")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    @property
+    def device(self) -> torch.device:
+        """The device whose operations draw from this generator."""
+        return torch.device("npu", self.index)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Restart from `seed`."""
+        super().manual_seed(seed)
+        return self
+
+    def seed(self) -> int:
+        """Restart from a seed of the operating system and return it."""
+        forbid_generator("seed")
+        return super().seed()
+
+    def get_state(self) -> torch.Tensor:
+        """The state as a CPU byte tensor."""
+        forbid_generator("get_state")
+        return super().get_state()
+
+    def set_state(self, state: torch.Tensor) -> Generator:
+        """Continue from a state of `get_state`."""
+        forbid_generator("set_state")
+        super().set_state(state)
+        return self
+
+
+class TorchGenerator(metaclass=_GeneratorType):
+    """Stands for `torch.Generator`."""
+
+    def __new__(cls, device: torch.device | str = "cpu") -> Any:
+        wanted = torch.device(device)
+        if wanted.type == "npu":
+            return Generator(device_state(wanted.index).index)
+        return _HostGenerator(device=wanted)
+
+
+def default_generator(index: int) -> Generator:
+    """The generator that operations without `generator=` draw from."""
+    found = _generators.get(index)
+    if found is None:
+        found = _generators[index] = Generator(index)
+        _HostGenerator.manual_seed(found, torch.initial_seed())
+    return found
+
+
+def manual_seed(seed: int, index: int | None = None) -> None:
+    """Seed one device."""
+    default_generator(device_state(index).index).manual_seed(int(seed))
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seed all devices; `torch.manual_seed` calls this."""
+    for device in process.devices:
+        manual_seed(seed, device.index)
+
+
+#: Operations without a generator argument that have an overload with one.
+_WITH_GENERATOR = {
+    "rand": "generator",
+    "randn": "generator",
+    "randperm": "generator",
+    "randint": "generator",
+    "randint.low": "low_generator",
+    "rand_like": "generator",
+    "randn_like": "generator",
+    "randint_like": "generator",
+    "randint_like.low_dtype": "low_generator_dtype",
+}
+
+
+def runner(info: OpInfo) -> Callable[[int], Callable[..., Any]]:
+    """How to run a random operation: device index -> a function of the CPU arguments."""
+    if info.generator:
+        return _with_generator(info.op._op)
+    overload = _WITH_GENERATOR.get(info.name)
+    packet = getattr(torch.ops.aten, packet_name(info.op))
+    if overload is not None and overload in packet.overloads():
+        return _with_generator(getattr(packet, overload)._op)
+    return _with_borrowed_state(info.op._op)
+
+
+def _with_generator(call: Callable[..., Any]) -> Callable[[int], Callable[..., Any]]:
+    def bind(index: int) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            given = kwargs.get("generator")
+            if given is None:
+                kwargs["generator"] = default_generator(index)
+            elif type(given) is not Generator:
+                raise DeviceError(
+                    "AI-DEV-009",
+                    f"Expected a 'npu' device type for generator but found '{given.device.type}'",
+                    rule="a generator belongs to the device whose operations draw from it",
+                    fix="torch.Generator(device='npu')",
+                )
+            return call(*args, **kwargs)
+
+        return run
+
+    return bind
+
+
+def _with_borrowed_state(call: Callable[..., Any]) -> Callable[[int], Callable[..., Any]]:
+    """For operations that always draw from the host's generator: lend it the device's state."""
+
+    def bind(index: int) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            device, shared = default_generator(index), torch.default_generator
+            saved = shared.get_state()
+            shared.set_state(_HostGenerator.get_state(device))
+            try:
+                return call(*args, **kwargs)
+            finally:
+                _HostGenerator.set_state(device, shared.get_state())
+                shared.set_state(saved)
+
+        return run
+
+    return bind
