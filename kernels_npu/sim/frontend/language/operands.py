@@ -1,0 +1,359 @@
+"""Signatures of tile operations, and how arguments become operands and attributes.
+
+A row says which parameters an operation has, what kind of value each takes, and which check the
+compiler makes. Adding an operation is adding a row.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from kernels_npu.sim import ir
+from kernels_npu.sim.frontend import builder as building
+from kernels_npu.sim.frontend import mainline
+from kernels_npu.sim.frontend.affine import constant, show
+from kernels_npu.sim.frontend.diagnostics import fail
+from kernels_npu.sim.frontend.values import (
+    BoundRegion,
+    PendingOp,
+    RampLoad,
+    describe,
+    refuse_ramp,
+)
+
+REQUIRED = object()
+
+#: What a parameter takes.
+#:   tile    a buffer or a slice          whole   a whole buffer           optional  tile or None
+#:   strided a tile, also with both bounds           source  a tile, an element or a scalar
+#:   scalar  a number or expression       attr    anything, kept as an attribute
+KINDS = ("tile", "whole", "optional", "strided", "source", "strict_source", "scalar", "attr")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Param:
+    """One parameter: the upstream name, its kind, its name in `TileOp.attrs`, its default, its choices."""
+
+    name: str
+    kind: str
+    attr: str
+    default: Any = REQUIRED
+    choices: tuple[str, ...] = ()
+
+
+def tile(name: str) -> Param:
+    """A buffer or a slice of one."""
+    return Param(name=name, kind="tile", attr=name)
+
+
+def whole(name: str) -> Param:
+    """A whole buffer; the compiler takes no slice here."""
+    return Param(name=name, kind="whole", attr=name)
+
+
+def strided(name: str) -> Param:
+    """A buffer or any slice, also one with both bounds."""
+    return Param(name=name, kind="strided", attr=name)
+
+
+def optional(name: str) -> Param:
+    """A buffer, any slice, or nothing."""
+    return Param(name=name, kind="optional", attr=name, default=None)
+
+
+def source(name: str) -> Param:
+    """A buffer, a slice, an element, or a scalar."""
+    return Param(name=name, kind="source", attr=name)
+
+
+def strict_source(name: str) -> Param:
+    """Like `source`, but a Python int is refused (the compiler tests for float and expressions only)."""
+    return Param(name=name, kind="strict_source", attr=name)
+
+
+def scalar(name: str, default: Any = REQUIRED) -> Param:
+    """A number, an element or an expression."""
+    return Param(name=name, kind="scalar", attr=name, default=default)
+
+
+def attr(name: str, key: str = "", default: Any = REQUIRED, choices: Sequence[str] = ()) -> Param:
+    """Anything else; stored in `TileOp.attrs` under `key`."""
+    return Param(name=name, kind="attr", attr=key or name, default=default, choices=tuple(choices))
+
+
+@dataclass(frozen=True)
+class Call:
+    """The bound arguments of one call, for its check."""
+
+    name: str
+    values: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def refuse(
+        self, code: str, what: str, *, rule: str | None = None, fix: str | None = None
+    ) -> NoReturn:
+        """Refuse this call."""
+        fail(code, f"T.{self.name}: {what}", rule=rule, fix=fix)
+
+
+Check = Callable[[Call], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One operation of `T` or `T.tile`: `op` is the name in the IR."""
+
+    name: str
+    op: str
+    params: tuple[Param, ...]
+    checks: tuple[Check, ...] = field(default=())
+
+
+def signature_of(params: Sequence[Param]) -> inspect.Signature:
+    """The Python signature, for binding and for `help`."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature(
+        [
+            inspect.Parameter(
+                p.name,
+                kind,
+                default=inspect.Parameter.empty if p.default is REQUIRED else p.default,
+            )
+            for p in params
+        ]
+    )
+
+
+def bind(
+    name: str, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Arguments by parameter name.
+
+    Raises:
+        KernelSourceError: AI-SRC-009 when they do not fit, AI-SRC-022 for a keyword of mainline's.
+    """
+    for keyword in kwargs:
+        if keyword not in signature.parameters and keyword in mainline.KEYWORDS:
+            mainline.refuse_keyword(name, keyword)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as exc:
+        fail(
+            "AI-SRC-009",
+            f"T.{name}: {exc}",
+            rule=f"the signature is T.{name}({', '.join(str(p) for p in signature.parameters.values())})",
+            fix="pass the arguments of the signature",
+        )
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def make(row: Row, prefix: str = "") -> Callable[..., PendingOp]:
+    """The function of `row`, which `T` or `T.tile` exposes under `row.name`."""
+    signature = signature_of(row.params)
+    full_name = prefix + row.name
+
+    def call(*args: Any, **kwargs: Any) -> PendingOp:
+        building.require(full_name)
+        values = bind(full_name, signature, args, kwargs)
+        operands: list[ir.Operand] = []
+        attrs: dict[str, ir.Attr] = {}
+        for param in row.params:
+            value = convert(full_name, param, values[param.name])
+            values[param.name] = value
+            if param.kind == "attr":
+                attrs[param.attr] = value
+            elif value is not None:
+                operands.append(value)
+        bound = Call(full_name, values)
+        for check in row.checks:
+            check(bound)
+        return emit(full_name, row.op, operands, attrs)
+
+    call.__name__ = call.__qualname__ = row.name
+    call.__doc__ = f"`T.{full_name}{signature}`"
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return call
+
+
+def emit(
+    name: str, op: str, operands: Sequence[ir.Operand], attrs: Mapping[str, ir.Attr]
+) -> PendingOp:
+    """The pending `TileOp` of a call."""
+    return building.op(
+        name, lambda loc: ir.TileOp(loc=loc, op=op, operands=tuple(operands), attrs=dict(attrs))
+    )
+
+
+def convert(name: str, param: Param, value: Any) -> Any:
+    """`value` as what `param` takes, or a coded error."""
+    if param.kind == "attr":
+        return _attribute(name, param, value)
+    if param.kind == "scalar":
+        return scalar_operand(name, param.name, value)
+    if param.kind == "optional" and value is None:
+        return None
+    if param.kind in ("source", "strict_source") and not isinstance(value, (ir.Buffer, ir.Region)):
+        if param.kind == "strict_source" and isinstance(value, int):
+            fail(
+                "AI-SRC-021",
+                f"T.{name}: {param.name} is the Python int {value!r}",
+                rule="this operation takes a float or a typed scalar; the compiler has no case for an int",
+                fix=f"write {float(value)} or T.int32({int(value)})",
+            )
+        return scalar_operand(name, param.name, value)
+    allow_ramp = param.kind in ("strided", "optional")
+    return tile_operand(
+        name, param.name, value, allow_ramp=allow_ramp, only_whole=param.kind == "whole"
+    )
+
+
+def tile_operand(
+    name: str,
+    param: str,
+    value: Any,
+    *,
+    allow_ramp: bool = False,
+    allow_bound: bool = False,
+    only_whole: bool = False,
+) -> ir.Buffer | ir.Region:
+    """`value` as a buffer or a slice."""
+    if isinstance(value, RampLoad):
+        if not allow_ramp:
+            refuse_ramp(f"T.{name}: {param}", value)
+        return ir.Region(value.buffer, value.mins, value.extents)
+    if isinstance(value, BoundRegion) and not allow_bound:
+        fail(
+            "AI-SRC-012",
+            f"T.{name}: {param} is a name bound to {describe(value)}",
+            rule="a slice bound to a name is an alias that only T.copy, T.gemm_v0 and T.mma resolve",
+            fix="write the slice in the call",
+        )
+    if only_whole and isinstance(value, ir.Region):
+        fail(
+            "AI-SRC-012",
+            f"T.{name}: {param} is {describe(value)}",
+            rule="this operand must be a whole buffer",
+            fix="allocate a buffer of that size, or T.copy the slice first",
+        )
+    if isinstance(value, (ir.Buffer, ir.Region)):
+        return value
+    if isinstance(value, ir.Load) and allow_ramp:
+        ones = tuple(ir.Const(1, "int32") for _ in value.indices)
+        return ir.Region(value.buffer, value.indices, ones)
+    fail(
+        "AI-SRC-012",
+        f"T.{name}: {param} is {describe(value)}",
+        rule="this operand is a tile: a buffer or a slice of one",
+        fix="pass a buffer, or a slice such as buf[i, :]; one element is buf[i, :1]",
+    )
+
+
+def scalar_operand(name: str, param: str, value: Any) -> ir.Expr:
+    """`value` as a scalar expression."""
+    if isinstance(value, (bool, int, float)):
+        return ir.as_expr(value)
+    if isinstance(value, ir.Expr):
+        return value
+    fail(
+        "AI-SRC-012",
+        f"T.{name}: {param} is {describe(value)}",
+        rule="this operand is a scalar",
+        fix="pass a number, an expression, or one element of a buffer",
+    )
+
+
+def _attribute(name: str, param: Param, value: Any) -> Any:
+    if param.choices and (not isinstance(value, str) or value not in param.choices):
+        fail(
+            "AI-SRC-016",
+            f"T.{name}: {param.name} is {value!r}",
+            rule=f"{param.name} is one of " + ", ".join(param.choices),
+            fix="use one of these",
+        )
+    if isinstance(value, list):
+        value = tuple(value)
+    if isinstance(value, ir.Const):
+        value = value.value
+    ok = value is None or isinstance(value, (bool, int, float, str, tuple, ir.Expr))
+    if not ok:
+        fail(
+            "AI-SRC-012",
+            f"T.{name}: {param.name} is {describe(value)}",
+            rule="this parameter is a setting",
+            fix="pass a number, a string or a tuple",
+        )
+    return value
+
+
+# --------------------------------------------------------------------------- shapes
+
+
+def shape_of(value: ir.Operand) -> tuple[ir.Expr | int, ...]:
+    """The shape of a buffer, the extents of a slice; ints where known."""
+    if isinstance(value, ir.Buffer):
+        extents: Sequence[ir.Expr | int] = value.shape
+    elif isinstance(value, ir.Region):
+        extents = value.extents
+    else:
+        return ()
+    return tuple(e if (n := constant(e)) is None else n for e in extents)
+
+
+def static_shape(name: str, value: ir.Operand) -> tuple[int, ...]:
+    """The shape as ints.
+
+    Raises:
+        KernelSourceError: AI-SRC-015 when an extent is known only at run time.
+    """
+    shape = shape_of(value)
+    if not all(isinstance(n, int) for n in shape):
+        fail(
+            "AI-SRC-015",
+            f"T.{name}: {describe(value)} has an extent that is known only at run time",
+            rule="size must be same: the compiler compares static element counts only",
+            fix="use a static extent and let T.copy clip at the tensor's border",
+        )
+    return tuple(int(n) for n in shape if isinstance(n, int))
+
+
+def count_of(name: str, value: ir.Operand) -> int:
+    """The number of elements."""
+    total = 1
+    for extent in static_shape(name, value):
+        total *= extent
+    return total
+
+
+def same_size(*names: str) -> Check:
+    """The named tiles have the same number of elements; scalars are skipped."""
+
+    def check(call: Call) -> None:
+        tiles = [(n, call[n]) for n in names if isinstance(call[n], (ir.Buffer, ir.Region))]
+        counts = {n: count_of(call.name, v) for n, v in tiles}
+        if len(set(counts.values())) > 1:
+            listed = ", ".join(f"{n} {show(shape_of(v))} = {counts[n]}" for n, v in tiles)
+            call.refuse(
+                "AI-SRC-014",
+                f"size must be same: {listed} elements",
+                rule="elementwise operands have the same number of elements",
+                fix="slice the larger operand, or T.tile.broadcast the smaller one",
+            )
+
+    return check
+
+
+def same_size_slice(first: str, other: str) -> Check:
+    """`other` must match `first` when it is a slice; the compiler does not look at whole buffers."""
+    both = same_size(first, other)
+
+    def check(call: Call) -> None:
+        if isinstance(call[other], ir.Region):
+            both(call)
+
+    return check

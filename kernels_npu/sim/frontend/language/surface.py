@@ -1,0 +1,133 @@
+"""The modules `T` and `T.tile`, put together from the tables."""
+
+from __future__ import annotations
+
+import difflib
+from types import ModuleType
+from typing import Any, NoReturn
+
+from kernels_npu.sim.frontend import entry, frames, loops, mainline
+from kernels_npu.sim.frontend.diagnostics import DialectAttributeError, here
+from kernels_npu.sim.frontend.language import (
+    copy,
+    cube,
+    debug,
+    memory,
+    reduce,
+    scalars,
+    sync,
+    tile_rules,
+    tile_table,
+)
+from kernels_npu.sim.frontend.language.operands import make
+
+
+class DialectModule(ModuleType):
+    """A module of the dialect: an unknown name is a coded error with a suggestion."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        label = "T.tile" if self.__name__.endswith("tile") else "T"
+        if label == "T" and name in mainline.NAMES:
+            mainline.refuse_name(label, name)
+        close = difflib.get_close_matches(name, vars(self), n=1)
+        fix = f"did you mean {label}.{close[0]}?" if close else "check the spelling"
+        if label == "T" and name in vars(vars(self)["tile"]):
+            fix = f"write T.tile.{name}"
+        raise DialectAttributeError(
+            "AI-SRC-008",
+            f"{label} has no operation {name}",
+            where=here(),
+            rule=f"the adapter dialect of tilelang-ascend has no {label}.{name}",
+            fix=fix,
+        )
+
+
+def build_tile(name: str = "tilelang.language.ascend_tile") -> ModuleType:
+    """A fresh module `T.tile`."""
+    module = DialectModule(name, "Tile operations of the adapter dialect.")
+    for row in (*tile_table.ROWS, *tile_rules.ROWS):
+        setattr(module, row.name, make(row, "tile."))
+    for function in tile_rules.FUNCTIONS:
+        setattr(module, function.__name__, function)
+    return module
+
+
+_MEMBERS: tuple[Any, ...] = (
+    entry.prim_func,
+    entry.macro,
+    frames.Kernel,
+    frames.Scope,
+    frames.If,
+    frames.Then,
+    frames.Else,
+    loops.serial,
+    loops.unroll,
+    loops.grid,
+    loops.Parallel,
+    loops.Pipelined,
+    loops.Persistent,
+    memory.alloc_ub,
+    memory.alloc_L1,
+    memory.alloc_L0A,
+    memory.alloc_L0B,
+    memory.alloc_L0C,
+    memory.alloc_shared,
+    memory.alloc_fragment,
+    memory.alloc_var,
+    memory.symbolic,
+    memory.annotate_address,
+    memory.annotate_layout,
+    memory.reinterpretcast,
+    memory.reshape,
+    memory.view,
+    copy.copy,
+    cube.gemm_v0,
+    cube.mma,
+    cube.set_deq_scale,
+    reduce.reduce_sum,
+    reduce.reduce_max,
+    reduce.reduce_min,
+    sync.set_flag,
+    sync.wait_flag,
+    sync.pipe_barrier,
+    sync.barrier_all,
+    sync.set_cross_flag,
+    sync.wait_cross_flag,
+    sync.sync_all,
+    sync.loop_break,
+    debug.printf,
+    debug.dump_tensor,
+    debug.func_attr,
+)
+
+
+def build_language(name: str = "tilelang.language") -> ModuleType:
+    """A fresh module `T`, with `T.tile`."""
+    module = DialectModule(name, "The language of the adapter dialect.")
+    for member in _MEMBERS:
+        setattr(module, member.__name__, member)
+    for key, function in scalars.FUNCTIONS.items():
+        setattr(module, key, function)
+    for row in tile_table.SHMEM:
+        setattr(module, row.name, make(row))
+    tile = build_tile(f"{name}.ascend_tile")
+    extra: dict[str, Any] = {
+        "Tensor": memory.Tensor,
+        "Buffer": memory.Tensor,
+        "npu_use_swizzle": scalars.use_swizzle,
+        "tile": tile,
+        "ascend_tile": tile,
+        "reduce_ascend": _submodule(f"{name}.reduce_ascend", reduce),
+    }
+    for key, value in extra.items():
+        setattr(module, key, value)
+    return module
+
+
+def _submodule(name: str, source: ModuleType) -> ModuleType:
+    module = ModuleType(name, source.__doc__)
+    for key in ("reduce_sum", "reduce_max", "reduce_min"):
+        setattr(module, key, getattr(source, key))
+    return module

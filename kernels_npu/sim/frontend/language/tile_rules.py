@@ -1,0 +1,309 @@
+"""Operations of `T.tile` whose arguments have rules that a table row cannot say."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from kernels_npu.sim import ir
+from kernels_npu.sim.frontend.affine import constant, show
+from kernels_npu.sim.frontend.diagnostics import fail
+from kernels_npu.sim.frontend.language.copy import rectangle
+from kernels_npu.sim.frontend.language.operands import (
+    Call,
+    Row,
+    attr,
+    emit,
+    make,
+    optional,
+    scalar_operand,
+    shape_of,
+    static_shape,
+    strict_source,
+    strided,
+    tile,
+    tile_operand,
+    whole,
+)
+from kernels_npu.sim.frontend.values import BoundRegion, PendingOp, describe
+
+SELECT_MODES = ("VSEL_CMPMASK_SPR", "VSEL_TENSOR_SCALAR_MODE", "VSEL_TENSOR_TENSOR_MODE")
+GATHER_PATTERNS = ("P0101", "P1010", "P0001", "P0010", "P0100", "P1000", "P1111")
+
+
+# --------------------------------------------------------------------------- fill
+
+
+def fill(buffer: Any, value: Any) -> PendingOp:
+    """`T.tile.fill(tile, value)`; a buffer of one element as value means that element."""
+    dst = tile_operand("tile.fill", "buffer", buffer)
+    if isinstance(value, ir.Buffer) and all(constant(n) == 1 for n in value.shape):
+        zeros = tuple(ir.Const(0, "int32") for _ in value.shape)
+        value = ir.Load(value, zeros, value.dtype)
+    return emit("tile.fill", "fill", (dst, scalar_operand("tile.fill", "value", value)), {})
+
+
+def clear(buffer: Any) -> PendingOp:
+    """`T.tile.clear(tile)`: fill with zero."""
+    dst = tile_operand("tile.clear", "buffer", buffer, allow_bound=True)
+    return emit("tile.clear", "fill", (plain(dst), ir.Const(0, "int32")), {})
+
+
+def plain(value: ir.Buffer | ir.Region) -> ir.Buffer | ir.Region:
+    """A named slice as an ordinary region."""
+    if isinstance(value, BoundRegion):
+        return ir.Region(value.buffer, value.mins, value.extents)
+    return value
+
+
+# --------------------------------------------------------------------------- select
+
+
+def _check_select(call: Call) -> None:
+    if shape_of(call["dst"]) != shape_of(call["src0"]):
+        call.refuse(
+            "AI-SRC-014",
+            f"dst {show(shape_of(call['dst']))} and src0 {show(shape_of(call['src0']))}",
+            rule="dst and src0 must have the same shape",
+            fix="slice the larger one",
+        )
+    src1, mode = call["src1"], call["selMode"]
+    if isinstance(src1, ir.Region):
+        call.refuse(
+            "AI-SRC-012", f"src1 is {describe(src1)}", rule="src1 is a whole buffer or a scalar",
+            fix="pass the whole buffer",
+        )  # fmt: skip
+    is_scalar = isinstance(src1, ir.Expr) and not isinstance(src1, ir.Load)
+    if is_scalar != (mode == "VSEL_TENSOR_SCALAR_MODE"):
+        call.refuse(
+            "AI-SRC-016",
+            f"{mode} with {describe(src1)} as src1",
+            rule="VSEL_TENSOR_SCALAR_MODE takes a scalar, the other modes take a buffer or an element",
+            fix="choose the mode that fits src1",
+        )
+
+
+SELECT = Row(
+    name="select",
+    op="select",
+    params=(
+        tile("dst"), whole("selMask"), tile("src0"), strict_source("src1"),
+        attr("selMode", "mode", choices=SELECT_MODES),
+    ),
+    checks=(_check_select,),
+)  # fmt: skip
+
+
+# --------------------------------------------------------------------------- broadcast
+
+
+def broadcast(dst: Any, src: Any, axis: int | None = None) -> PendingOp:
+    """`T.tile.broadcast(dst, src, axis=None)`: replicate `src` along the axis where it has size 1.
+
+    Raises:
+        KernelSourceError: AI-SRC-018 when the shapes do not broadcast.
+    """
+    name = "tile.broadcast"
+    target, operand = tile_operand(name, "dst", dst), tile_operand(name, "src", src)
+    chosen = _broadcast_axis(
+        static_shape(name, target)[-2:], static_shape(name, operand)[-2:], axis
+    )
+    return emit(name, "broadcast", (target, operand), {"axis": chosen})
+
+
+def _broadcast_axis(dst: tuple[int, ...], src: tuple[int, ...], axis: Any) -> int:
+    if len(src) == 1 and len(dst) == 2:
+        if axis == 0 or (axis is None and dst[1] == src[0]):
+            src, axis = (1, src[0]), 0
+        elif axis == 1 or (axis is None and dst[0] == src[0]):
+            src, axis = (src[0], 1), 1
+        else:
+            _refuse_broadcast(dst, src, f"Cannot broadcast 1D src to 2D dst, axis={axis}")
+    if len(src) != len(dst):
+        _refuse_broadcast(dst, src, f"Dimension mismatch: dst_dim={len(dst)} != src_dim={len(src)}")
+    if axis is None:
+        stretches_columns = len(dst) == 2 and src[1] == 1 and dst[1] != 1
+        axis = 1 if stretches_columns and not (src[0] == 1 and dst[0] != 1) else 0
+    if isinstance(axis, bool) or not isinstance(axis, int) or axis not in range(len(dst)):
+        _refuse_broadcast(dst, src, f"axis must be 0 or 1, got {axis}")
+    if src[axis] != 1 and src != dst:
+        _refuse_broadcast(dst, src, f"Shapes must match when src[{axis}] != 1")
+    if len(dst) == 2 and src[axis] == 1 and src[1 - axis] != dst[1 - axis]:
+        other = 1 - axis
+        _refuse_broadcast(
+            dst, src,
+            f"Broadcast dimension mismatch: src[{other}]={src[other]} != dst[{other}]={dst[other]}",
+        )  # fmt: skip
+    return int(axis)
+
+
+def _refuse_broadcast(dst: tuple[int, ...], src: tuple[int, ...], why: str) -> NoReturn:
+    fail(
+        "AI-SRC-018",
+        f"T.tile.broadcast: {why} (src {show(src)}, dst {show(dst)})",
+        rule="src has size 1 along one axis and the size of dst along the other",
+        fix="reshape the source to [rows, 1] or [1, cols]",
+    )
+
+
+# --------------------------------------------------------------------------- rows with one scalar each
+
+
+def _check_row_expand(call: Call) -> None:
+    dst, src0 = shape_of(call["dst"]), shape_of(call["src0"])
+    if isinstance(call["dst"], ir.Region):
+        dst = _folded(dst)
+    if isinstance(call["src0"], ir.Region):
+        src0 = _folded(src0)
+    dst, src0 = dst[-2:], src0[-2:]
+    if len(dst) != 2 or len(src0) != 2:
+        call.refuse("AI-SRC-032", f"dst {show(dst)}, src0 {show(src0)}", rule="both must be 2D")
+    if show(dst) != show(src0):
+        call.refuse(
+            "AI-SRC-032", f"dst and src0 shapes must match: dst={show(dst)}, src0={show(src0)}"
+        )
+    scalars = _scalar_count(call, dst)
+    if show(scalars) != show(dst[0]):
+        call.refuse(
+            "AI-SRC-032",
+            f"src1 scalar count must match dst rows: src1={show(scalars)}, dst[0]={show(dst[0])}",
+            fix="give src1 one element per row",
+        )
+
+
+def _folded(shape: tuple[ir.Expr | int, ...]) -> tuple[ir.Expr | int, ...]:
+    """Leading extents folded into rows, the last kept as columns."""
+    rows: ir.Expr | int = 1
+    for extent in shape[:-1]:
+        rows = rows * extent
+    return (rows, shape[-1])
+
+
+def _scalar_count(call: Call, dst: tuple[ir.Expr | int, ...]) -> ir.Expr | int:
+    shape = shape_of(call["src1"])
+    if isinstance(call["src1"], ir.Region) and len(shape) >= 2:
+        shape = shape[-1:]
+    if len(shape) == 1:
+        return shape[0]
+    if len(shape) == 2:
+        if constant(shape[0]) == 1:
+            return shape[1]
+        if constant(shape[1]) == 1 or (
+            "experiment" in call.name and show(shape[0]) == show(dst[0])
+        ):
+            return shape[0]
+    call.refuse("AI-SRC-032", f"src1 must be 1D [R], [1, R], or [R, 1]; got {show(shape)}")
+
+
+def _row_expand(name: str, strict: bool) -> Row:
+    kind = tile if strict else strided
+    params = (kind("dst"), kind("src0"), kind("src1"), optional("tmp"))
+    return Row(name=name, op=name, params=params, checks=(_check_row_expand,))
+
+
+def _check_brcb(call: Call) -> None:
+    repeat = constant(call["repeat_times"])
+    shape = [constant(n) for n in shape_of(call["src"])]
+    if repeat is None or None in shape:
+        return
+    size = 1
+    for n in shape:
+        size *= n or 0
+    if size < repeat * 8:
+        call.refuse(
+            "AI-SRC-032",
+            f"src has {size} elements, repeat_times is {repeat}",
+            rule="src size must be not less than repeat_times * 8",
+            fix=f"repeat at most {size // 8} times",
+        )
+
+
+_BRCB = (
+    tile("dst"), tile("src"), attr("repeat_times"), attr("dst_blk_stride"), attr("dst_repeat_stride"),
+)  # fmt: skip
+
+
+# --------------------------------------------------------------------------- gather_mask, merge_sort
+
+
+def _check_pattern(call: Call) -> None:
+    pattern = call["src1Pattern"]
+    if isinstance(pattern, ir.Buffer) and pattern.dtype != "uint32":
+        call.refuse("AI-SRC-032", f"src1Pattern dtype must be uint32, got {pattern.dtype}")
+
+
+def gather_mask(dst: Any, src: Any, src1Pattern: Any) -> PendingOp:
+    """`T.tile.gather_mask(dst, src, pattern)` with a pattern name or a uint32 buffer of indices."""
+    is_text = isinstance(src1Pattern, str)
+    return (_GATHER_BY_NAME if is_text else _GATHER_BY_BUFFER)(dst, src, src1Pattern)
+
+
+_GATHER_BY_NAME = make(
+    Row(
+        name="gather_mask",
+        op="gather_mask",
+        params=(
+            whole("dst"),
+            whole("src"),
+            attr("src1Pattern", "pattern", choices=GATHER_PATTERNS),
+        ),
+    ),
+    "tile.",
+)
+_GATHER_BY_BUFFER = make(
+    Row(
+        name="gather_mask",
+        op="gather_mask",
+        params=(whole("dst"), whole("src"), whole("src1Pattern")),
+        checks=(_check_pattern,),
+    ),
+    "tile.",
+)
+
+
+def merge_sort(dst: Any, src0: Any, src1: Any, src2: Any = None, src3: Any = None) -> PendingOp:
+    """`T.tile.merge_sort(dst, s0, s1[, s2[, s3]])`: merge two to four descending pair lists."""
+    name = "tile.merge_sort"
+    given = {"dst": dst, "src0": src0, "src1": src1, "src2": src2, "src3": src3}
+    operands = [tile_operand(name, k, v) for k, v in given.items() if v is not None]
+    if len(operands) < 3:
+        fail("AI-SRC-032", f"T.{name} requires 2-4 source buffers, got {len(operands) - 1}")
+    return emit(name, "merge_sort", operands, {})
+
+
+# --------------------------------------------------------------------------- atomic_add
+
+
+def atomic_add(dst: Any, src: Any) -> PendingOp:
+    """`T.tile.atomic_add(dst_gm, src)`: add a UB or L0C tile into global memory.
+
+    Raises:
+        KernelSourceError: AI-SRC-035 when dst is not global or src is.
+    """
+    name = "tile.atomic_add"
+    target, operand = rectangle(name, "dst", dst), rectangle(name, "src", src)
+    scopes = (_buffer(target).scope, _buffer(operand).scope)
+    if scopes[0] != "global" or scopes[1] == "global":
+        fail(
+            "AI-SRC-035",
+            f"T.{name}: dst is in {scopes[0]}, src in {scopes[1]}",
+            rule="T.tile.atomic_add adds a local tile into global memory",
+            fix="pass the tensor first and the local tile second",
+        )
+    if isinstance(target, ir.Load) and isinstance(operand, ir.Load):
+        fail(
+            "AI-SRC-035", f"T.{name}: Cannot deduce atomic_add extents.", fix="pass the whole tile"
+        )
+    return emit(name, "atomic_add", (target, operand), {})
+
+
+def _buffer(value: ir.Buffer | ir.Region | ir.Load) -> ir.Buffer:
+    return value if isinstance(value, ir.Buffer) else value.buffer
+
+
+ROWS: tuple[Row, ...] = (
+    SELECT,
+    _row_expand("row_expand_mul", strict=True),
+    *(_row_expand(f"row_expand_{op}_experiment", strict=False) for op in ("mul", "sub", "div")),
+    Row(name="brcb_experiment", op="brcb_experiment", params=_BRCB, checks=(_check_brcb,)),
+)
+FUNCTIONS = (fill, clear, broadcast, gather_mask, merge_sort, atomic_add)

@@ -1,0 +1,72 @@
+"""Names of a kernel body: frames of bindings, innermost last."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kernels_npu.sim.frontend.source import builtin
+
+_MISSING = object()
+
+
+class VarTable:
+    """A name bound in a nested body is visible there and below, and nowhere else.
+
+    Binding a name again makes a new binding in the innermost frame; the outer one is untouched. That
+    is why a name cannot carry a value from one loop iteration to the next.
+    """
+
+    def __init__(self, captured: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
+        self._captured = captured
+        self._frames: list[dict[str, Any]] = [dict(overrides)]
+        self._closed: dict[str, int] = {}
+
+    @contextlib.contextmanager
+    def frame(self) -> Iterator[None]:
+        """A nested body."""
+        self._frames.append({})
+        try:
+            yield
+        finally:
+            for name in self._frames.pop():
+                self._closed[name] = self._closed.get(name, 0) + 1
+
+    def bind(self, name: str, value: Any) -> None:
+        """Bind `name` in the innermost frame."""
+        self._frames[-1][name] = value
+
+    def bound(self, name: str) -> Any:
+        """The kernel's own binding of `name`, or None when it has none."""
+        for frame in reversed(self._frames):
+            if name in frame:
+                return frame[name]
+        return None
+
+    def lookup(self, name: str) -> Any:
+        """The value of `name`: a binding, else a captured name, else a builtin.
+
+        Raises:
+            KeyError: when there is none.
+        """
+        for frame in reversed(self._frames):
+            if name in frame:
+                return frame[name]
+        value = self._captured.get(name, _MISSING)
+        return builtin(name) if value is _MISSING else value
+
+    def left_scope(self, name: str) -> bool:
+        """Whether `name` was bound in a nested body that has ended."""
+        return name in self._closed
+
+    def merged(self) -> dict[str, Any]:
+        """All visible names as one dict, for code that only Python can evaluate (comprehensions)."""
+        names = dict(self._captured)
+        for frame in self._frames:
+            names.update(frame)
+        return names
+
+    def names(self) -> list[str]:
+        """The names bound by the kernel, for suggestions."""
+        return [name for frame in self._frames for name in frame]
