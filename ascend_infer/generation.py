@@ -22,6 +22,7 @@ from ascend_infer.tokenizer import Tokenizer, load_tokenizer
 from graphs.kv_state import KvState
 from graphs.report import VerificationReport
 from graphs.verification import verify
+from kernels_npu import registry
 from kernels_npu.errors import AscendInferError, UsageError
 from kernels_npu.evidence import Evidence
 
@@ -203,10 +204,7 @@ def running(device: str, *, strict: bool, simulation: SimulationOptions) -> Iter
         stack.enter_context(torch.no_grad())
         if device == "sim":
             stack.enter_context(simulating(simulation))
-        if strict:
-            from kernels_npu import registry
-
-            stack.enter_context(registry.strict())
+        stack.enter_context(registry.strict(strict))
         yield
 
 

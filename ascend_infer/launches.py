@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kernels_npu import registry
+
 
 def launch_counts() -> dict[str, dict[str, int]]:
     """Launches since `reset_launch_counts`, per operator and implementation.
@@ -12,8 +14,6 @@ def launch_counts() -> dict[str, dict[str, int]]:
     the simulated device, when it replays and not when it captures. On other devices a replay's launches
     are not visible to this process (a profiler shows them).
     """
-    from kernels_npu import registry
-
     counts: dict[str, dict[str, int]] = {}
     for (op, implementation), launches in registry.launch_counts().items():
         counts.setdefault(op, {})[implementation] = launches
@@ -22,8 +22,6 @@ def launch_counts() -> dict[str, dict[str, int]]:
 
 def reset_launch_counts() -> None:
     """Start counting from zero."""
-    from kernels_npu import registry
-
     registry.reset_launch_counts()
 
 

@@ -30,7 +30,7 @@ class ReferenceReport:
     """What a comparison of decode steps with the reference found.
 
     steps: decode steps compared (prefill is not one of them; see `prefill_max_abs_logit_diff`).
-    tolerance: logit difference that rounding to the dtype explains, see `logit_tolerance`.
+    tolerance: change of a gap between logits that rounding to the dtype explains, see `logit_tolerance`.
     top1_agreement: share of all steps whose most likely token is the reference's, 0.0 to 1.0.
     decided_steps: steps where the reference's two best logits differ by more than `tolerance`.
     decided_agreements: those of them whose most likely token is the reference's.
@@ -127,13 +127,13 @@ def compare_logits(
 
 
 def logit_tolerance(reference: torch.Tensor, dtype: torch.dtype, num_layers: int) -> float:
-    """The logit difference that rounding explains.
+    """The change of a difference between two logits that rounding explains.
 
-    Each layer rounds its result to `dtype`; independent roundings add up like a random walk, so the
-    relative error is about eps * sqrt(layers) of the largest logit.
+    Each layer rounds its result to `dtype`; independent roundings add up like a random walk, so a logit is
+    off by about eps * sqrt(layers) of the largest one, and two logits move against each other by twice that.
     """
-    largest = float(reference.abs().max())
-    return max(_FLOAT32_TOLERANCE, torch.finfo(dtype).eps * largest * math.sqrt(num_layers))
+    per_logit = torch.finfo(dtype).eps * float(reference.abs().max()) * math.sqrt(num_layers)
+    return max(_FLOAT32_TOLERANCE, 2 * per_logit)
 
 
 def reference_logits(model: Any, generation: Generation) -> torch.Tensor:

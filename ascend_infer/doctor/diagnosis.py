@@ -181,17 +181,16 @@ def _simulator(answer: Answer) -> Finding:
 
 
 def _dialect(answer: Answer) -> Finding:
-    name = "tilelang dialect"
+    name, values = "tilelang dialect", answer.values
     if answer.failure:
         return Finding(
-            name=name,
-            verdict=BROKEN,
-            evidence=answer.failure,
-            advice="uninstall tilelang to use the simulator's, or install tilelang-ascend",
+            name=name, verdict=BROKEN, evidence=answer.failure, advice="report this as a defect"
         )
-    return Finding(
-        name=name, verdict=OK, evidence=f"{answer.values['kind']}: {answer.values['reason']}"
-    )
+    if values["chosen"] is None:
+        return Finding(name=name, verdict=BROKEN, evidence=values["why"], advice=values["fix"])
+    found = values["installed"]
+    where = "no tilelang is installed" if found == "none" else f"{found} in {values['directory']}"
+    return Finding(name=name, verdict=OK, evidence=f"kernels use the {values['chosen']}'s: {where}")
 
 
 def _packages(answer: Answer) -> Iterator[Finding]:

@@ -63,9 +63,16 @@ except AscendInferError as error:
 """
 
 _DIALECT = """
+import os
 from kernels_npu import dialect
-found = dialect.describe()
-answer = {"kind": found.kind, "reason": found.reason}
+from kernels_npu.errors import AscendInferError
+directory = dialect.tilelang_directory()
+answer = {"installed": dialect.kind_of_installation(directory), "directory": str(directory)}
+try:
+    wish = os.environ.get(dialect.VARIABLE, "auto")
+    answer["chosen"] = dialect.choose(directory, wish, False)
+except AscendInferError as error:
+    answer.update(chosen=None, why=error.what, fix=error.fix)
 """
 
 _PACKAGES = """

@@ -124,7 +124,7 @@ class DecoderModel:
         # Columns of a fused row are apart in memory; kernels take packed rows.
         query, key, value = (
             part.contiguous().view(len(part), -1, config.head_dim)
-            for part in torch.split(fused, (config.q_size, config.kv_size, config.kv_size), dim=-1)
+            for part in torch.split(fused, [config.q_size, config.kv_size, config.kv_size], dim=-1)
         )
         ops.rotary_embedding(positions, query, key, self._cos_sin, False)
         ops.reshape_and_cache(

@@ -107,9 +107,10 @@ def undo_rope_permutation(rows: np.ndarray[Any, Any], num_heads: int) -> np.ndar
     2i and row i of its second half at 2i+1. Our kernels rotate (i, i + head_dim/2).
     """
     pairs = rows.shape[0] // num_heads // 2
-    split = rows.reshape(num_heads, pairs, 2, *rows.shape[1:])
+    split = rows.reshape(num_heads, pairs, 2, -1)
     restored: np.ndarray[Any, Any] = np.ascontiguousarray(split.swapaxes(1, 2))
-    return restored.reshape(rows.shape)
+    restored.shape = rows.shape
+    return restored
 
 
 def dequantise(file: GgufFile, tensor: GgufTensor) -> np.ndarray[Any, Any]:

@@ -2,72 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-import types
 from pathlib import Path
 
 import pytest
 import torch
-
-
-def _stand_in() -> types.ModuleType:
-    m = types.ModuleType("kernels_npu.ops")
-
-    def rms(x, w, eps):
-        f = x.float()
-        return ((f * torch.rsqrt(f.pow(2).mean(-1, keepdim=True) + eps)) * w.float()).to(x.dtype)
-
-    def add_rms(x, r, w, eps):
-        r.add_(x)
-        return rms(r, w, eps)
-
-    def rot(pos, q, k, cache, inter):
-        half = cache.shape[1] // 2
-        c, s = cache[pos].float().split(half, -1)
-        for t in (q, k):
-            a, b = t[..., :half].float().clone(), t[..., half : 2 * half].float().clone()
-            t[..., :half] = a * c[:, None] - b * s[:, None]
-            t[..., half : 2 * half] = b * c[:, None] + a * s[:, None]
-
-    def rc(k, v, kc, vc, sm):
-        for i, s in enumerate(sm.tolist()):
-            if s >= 0:
-                kc[s // kc.shape[1], s % kc.shape[1]] = k[i]
-                vc[s // kc.shape[1], s % kc.shape[1]] = v[i]
-
-    def att(q, kc, vc, bt, sl, scale, sw=0, cap=0.0):
-        out = torch.zeros_like(q)
-        g = q.shape[1] // kc.shape[2]
-        for i, n in enumerate(sl.tolist()):
-            if n == 0:
-                continue
-            lo = max(0, n - sw) if sw else 0
-            k = kc[bt[i].long()].flatten(0, 1)[lo:n].float().repeat_interleave(g, 1)
-            v = vc[bt[i].long()].flatten(0, 1)[lo:n].float().repeat_interleave(g, 1)
-            p = (torch.einsum("hd,nhd->hn", q[i].float(), k) * scale).softmax(-1)
-            out[i] = torch.einsum("hn,nhd->hd", p, v)
-        return out
-
-    def silu(x):
-        a, b = x.float().chunk(2, -1)
-        return (torch.nn.functional.silu(a) * b).to(x.dtype)
-
-    m.rms_norm, m.add_rms_norm, m.rotary_embedding = rms, add_rms, rot
-    m.reshape_and_cache, m.paged_decode_attention, m.silu_and_mul = rc, att, silu
-    return m
-
-
-try:
-    from kernels_npu.ops import rms_norm as _rms_norm  # noqa: F401
-except ImportError:
-    import kernels_npu
-
-    sys.modules["kernels_npu.ops"] = kernels_npu.ops = _stand_in()
-
-    _registry = types.ModuleType("kernels_npu.registry")
-    _registry.launch_counts = dict
-    _registry.reset_launch_counts = lambda: None
-    sys.modules["kernels_npu.registry"] = kernels_npu.registry = _registry
 
 
 def _save(model: torch.nn.Module, path: Path) -> Path:
@@ -77,14 +15,14 @@ def _save(model: torch.nn.Module, path: Path) -> Path:
 
 _SIZES = {
     "vocab_size": 96,
-    "hidden_size": 64,
+    "hidden_size": 96,
     "intermediate_size": 112,
     "num_hidden_layers": 3,
     "num_attention_heads": 6,
     "num_key_value_heads": 2,
     "head_dim": 16,
     "max_position_embeddings": 128,
-    "initializer_range": 0.2,
+    "initializer_range": 0.15,
     "eos_token_id": 95,
     "bos_token_id": 94,
 }

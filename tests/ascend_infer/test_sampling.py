@@ -46,7 +46,7 @@ def test_top_k_that_keeps_everything(top_k: int):
 
 def test_top_p_keeps_the_smallest_sufficient_set():
     probabilities = torch.tensor([0.5, 0.3, 0.15, 0.05])
-    for top_p, count in ((0.4, 1), (0.5, 1), (0.51, 2), (0.8, 2), (0.96, 4), (1.0, 4)):
+    for top_p, count in ((0.4, 1), (0.49, 1), (0.51, 2), (0.79, 2), (0.81, 3), (0.96, 4), (1.0, 4)):
         params = SamplingParams(temperature=1.0, top_p=top_p)
         kept = filtered_probabilities(probabilities.double().log(), params)
         assert int((kept > 0).sum()) == count, top_p

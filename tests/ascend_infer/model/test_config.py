@@ -76,9 +76,7 @@ def test_end_tokens(eos: Any, expected: tuple[int, ...]):
     assert ModelConfig.from_hf({**LLAMA, "eos_token_id": eos}).eos_token_ids == expected
 
 
-@pytest.mark.parametrize(
-    "window, expected", [(None, 0), (1024, 1024), (4096, 0), (100000, 0)]
-)
+@pytest.mark.parametrize("window, expected", [(None, 0), (1024, 1024), (4096, 0), (100000, 0)])
 def test_mistral_window(window: int | None, expected: int):
     config = ModelConfig.from_hf({**LLAMA, "model_type": "mistral", "sliding_window": window})
     assert config.sliding_window == expected
