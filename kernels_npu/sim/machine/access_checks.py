@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,179 +12,183 @@ from kernels_npu.sim.config import Checks
 from kernels_npu.sim.machine.block_state import BlockState
 from kernels_npu.sim.machine.findings import ERROR, Finding
 from kernels_npu.sim.machine.instruction import AnyArray
-from kernels_npu.sim.machine.operands import Rect, View
+from kernels_npu.sim.machine.operands import View
 from kernels_npu.sim.machine.shadow import CORES, Cell, ShadowMemory
 from kernels_npu.sim.machine.sites import Footprint, Site
 
-Range = tuple[int, int, int, int]  # element offset, rows, cols, pitch
+Touched = list[tuple["_Range", Cell]]
+
+
+@dataclass(eq=False)
+class _Range:
+    """A footprint with everything about it that does not change between executions.
+
+    fixed: its cell, when the range is a constant. address, size: start and element size in bytes.
+    """
+
+    footprint: Footprint
+    write: bool
+    tensor: int
+    shadow: ShadowMemory | None
+    address: int
+    size: int
+    rows: int
+    row_bytes: int
+    pitch: int
+    fixed: Cell | None = None
 
 
 class SiteCheck:
-    """Checks one site on one core. `fixed()` when all its ranges are constants, else `dynamic(...)`.
+    """Checks one site on one core; call `run`.
 
-    Dynamic arguments are, per run-time footprint in order, an element offset (on chip) or a range
-    (global memory); for a store to global memory, last, the clipped shape of the moved rectangle.
+    Without run-time ranges `run()`. Else the arguments are, per run-time footprint in order, an element
+    offset (on chip) or (element offset, rows, columns, pitch) in a global tensor; for a store to global
+    memory, last, the clipped shape of the moved rectangle.
     """
 
-    def __init__(self, state: BlockState, core: int, site: Site, checks: Checks) -> None:
+    def __init__(
+        self, state: BlockState, core: int, site: Site, checks: Checks, item_sizes: tuple[int, ...]
+    ) -> None:
         self.state = state
         self.core = core
         self.site = site
-        self.monitor = state.monitor
         self.agent = state.monitor.agent(core, site.pipe)
         self.races = checks.races
         self.uninitialised = checks.uninitialised
-        views = [f for f in site.footprints if isinstance(f.view, View)]
-        self.stores = bool(site.gm_path) and any(not f.write for f in views)
-        self._fixed_cells = {
-            id(f): self._cell(f, int(f.view.offset.value), f.view.rows, f.view.cols)  # type: ignore[union-attr]
-            for f in views
-            if f.fixed
-        }
-        self._reads = [self._fixed_cells.get(id(f)) for f in site.footprints if not f.write]
-        self._writes = [self._fixed_cells.get(id(f)) for f in site.footprints if f.write]
-        shared = not self.stores and all(f.fixed for f in site.footprints)
-        self.run: Callable[..., None] = self.fixed if shared else self.dynamic
+        self.ranges = [self._range(f, item_sizes) for f in site.footprints]
+        self.stores = bool(site.gm_path) and any(r.shadow and not r.write for r in self.ranges)
+        constant = not self.stores and all(r.fixed is not None for r in self.ranges)
+        self._constant: Touched = [(r, r.fixed) for r in self.ranges if r.fixed is not None]
+        self.run: Callable[..., None] = self._run_constant if constant else self._run_dynamic
 
-    def _shadow(self, footprint: Footprint) -> ShadowMemory:
-        assert isinstance(footprint.view, View)
-        return self.state.on_chip[(self.core, footprint.view.memory)]
-
-    def _cell(self, footprint: Footprint, offset: int, rows: int, cols: int) -> Cell:
+    def _range(self, footprint: Footprint, item_sizes: tuple[int, ...]) -> _Range:
         view = footprint.view
-        assert isinstance(view, View)
+        if not isinstance(view, View):
+            size = item_sizes[footprint.tensor]
+            return _Range(footprint, footprint.write, footprint.tensor, None, 0, size, 0, 0, 0)
         size = view.itemsize
-        start = footprint.address + offset * size
-        return self._shadow(footprint).cell(start, rows, cols * size, view.pitch * size)
+        shadow = self.state.on_chip[(self.core, view.memory)]
+        rows, row_bytes, pitch = view.rows, view.cols * size, view.pitch * size
+        found = _Range(
+            footprint, footprint.write, -1, shadow, footprint.address, size, rows, row_bytes, pitch
+        )
+        if footprint.fixed:
+            start = footprint.address + int(view.offset.value) * size  # type: ignore[attr-defined]
+            found.address = start
+            found.fixed = shadow.cell(start, rows, row_bytes, pitch)
+        return found
 
-    def fixed(self) -> None:
-        """Check with the ranges known beforehand."""
-        self._check(self._reads, self._writes)  # type: ignore[arg-type]
+    # ------------------------------------------------------------------ hot path
 
-    def dynamic(self, *values: Any) -> None:
-        """Check with run-time ranges."""
+    def _run_constant(self) -> None:
+        self._check(self._constant)
+
+    def _run_dynamic(self, *values: Any) -> None:
         clip = values[-1] if self.stores else None
         position = 0
-        reads: list[Cell] = []
-        writes: list[Cell] = []
-        for footprint in self.site.footprints:
-            view = footprint.view
-            if isinstance(view, Rect):
-                cell = self._gm_cell(footprint, values[position])
+        touched: Touched = []
+        for item in self.ranges:
+            shadow = item.shadow
+            if shadow is None:
+                offset, rows, cols, pitch = values[position]
                 position += 1
-                if cell is None:
+                if rows == 0 or cols == 0:
                     continue
+                gm_shadow, base = self.state.gm_shadow(item.tensor)
+                size = item.size
+                start = base + offset * size
+                touched.append((item, gm_shadow.cell(start, rows, cols * size, pitch * size)))
+                continue
+            fixed = item.fixed
+            start = item.address
+            if fixed is None:
+                start += values[position] * item.size
+                position += 1
+            if clip is not None and not item.write:
+                rows, cols = clip
+                if rows == 0 or cols == 0:
+                    continue
+                touched.append((item, shadow.cell(start, rows, cols * item.size, item.pitch)))
+            elif fixed is not None:
+                touched.append((item, fixed))
             else:
-                if footprint.fixed:
-                    offset = int(view.offset.value)  # type: ignore[attr-defined]
-                else:
-                    offset = values[position]
-                    position += 1
-                if clip is not None and not footprint.write:
-                    rows, cols = clip
-                    if rows == 0 or cols == 0:
-                        continue
-                    cell = self._cell(footprint, offset, rows, cols)
-                elif footprint.fixed:
-                    cell = self._fixed_cells[id(footprint)]
-                else:
-                    cell = self._cell(footprint, offset, view.rows, view.cols)
-            (writes if footprint.write else reads).append(cell)
-        self._check(reads, writes)
+                touched.append((item, shadow.cell(start, item.rows, item.row_bytes, item.pitch)))
+        self._check(touched)
 
-    def _gm_cell(self, footprint: Footprint, where: Range) -> Cell | None:
-        offset, rows, cols, pitch = where
-        if rows == 0 or cols == 0:
-            return None
-        shadow, base = self.state.gm_shadow(footprint.tensor)
-        size = self.item_sizes[footprint.tensor]
-        return shadow.cell(base + offset * size, rows, cols * size, pitch * size)
-
-    #: bytes per element of each tensor parameter; set by the binder
-    item_sizes: tuple[int, ...] = ()
-
-    def _check(self, reads: list[Cell], writes: list[Cell]) -> None:
+    def _check(self, touched: Touched) -> None:
         if self.races:
-            monitor, agent, index = self.monitor, self.agent, self.site.index
-            for cell in reads:
-                monitor.read(agent, cell, index)
-            for cell in writes:
-                monitor.write(agent, cell, index)
+            monitor, agent, index = self.state.monitor, self.agent, self.site.index
+            for item, cell in touched:
+                if item.write:
+                    monitor.write(agent, cell, index)
+                else:
+                    monitor.read(agent, cell, index)
         if self.uninitialised:
             serial = self.state.serial
-            for cell in reads:
+            for _, cell in touched:
                 if cell.written_in != serial:
-                    self._initialisation(reads, writes)
-                    return
-            for cell in writes:
-                if cell.written_in != serial:
-                    self._initialisation(reads, writes)
+                    self._track_written(touched)
                     return
 
-    # ------------------------------------------------------------------ uninitialised bytes
+    # ------------------------------------------------------------------ written bytes
 
-    def _initialisation(self, reads: list[Cell], writes: list[Cell]) -> None:
-        """The slow path: some range was not yet known to be written in this block."""
+    def _track_written(self, touched: Touched) -> None:
+        """Some range is not yet known to be written in this block."""
         serial = self.state.serial
-        on_chip_reads = [
-            (f, c) for f, c in self._paired(reads, write=False) if isinstance(f.view, View)
+        unwritten = [
+            (item, cell)
+            for item, cell in touched
+            if item.shadow is not None
+            and not item.write
+            and not item.shadow.is_written(cell, serial)
         ]
-        clean = True
-        for footprint, cell in on_chip_reads:
-            if cell.written_in == serial:
+        if unwritten and self.stores:
+            self._report(unwritten[0][0].footprint)
+        for item, cell in touched:
+            if not item.write:
                 continue
-            if self._shadow(footprint).bits(cell).all():
+            if unwritten and item.shadow is not None and self._taints():
+                self._write_partly(item, cell, touched)
+            elif cell.written_in != serial:
                 cell.written_in = serial
-            else:
-                clean = False
-        if not clean and self.stores:
-            self._report(next(f for f, c in on_chip_reads if c.written_in != serial))
-        for footprint, cell in self._paired(writes, write=True):
-            if isinstance(footprint.view, Rect):
-                cell.written_in = serial
-                continue
-            self._mark(footprint, cell, on_chip_reads, clean)
+                if item.shadow is not None and item.shadow.by_bits:
+                    item.shadow.bits(cell, serial)[...] = True
 
-    def _paired(self, cells: list[Cell], *, write: bool) -> list[tuple[Footprint, Cell]]:
-        footprints = [f for f in self.site.footprints if f.write is write]
-        return list(zip(footprints, cells))
-
-    def _mark(
-        self, footprint: Footprint, cell: Cell, reads: list[tuple[Footprint, Cell]], clean: bool
-    ) -> None:
-        serial = self.state.serial
-        shadow = self._shadow(footprint)
+    def _taints(self) -> bool:
         instruction = self.site.instruction
-        taint = instruction.taint if instruction is not None else None
-        if clean or taint is None:
-            if cell.written_in != serial:
-                shadow.bits(cell)[...] = True
-                cell.written_in = serial
-            return
-        view = footprint.view
+        return instruction is not None and instruction.taint is not None
+
+    def _write_partly(self, item: _Range, cell: Cell, touched: Touched) -> None:
+        """The result is written only where its sources are."""
+        instruction = self.site.instruction
+        assert instruction is not None and instruction.taint is not None and item.shadow is not None
+        view = item.footprint.view
         assert isinstance(view, View)
-        sources = [self._element_bits(f, c) for f, c in reads]
+        sources = [self._element_bits(r, c) for r, c in touched if not r.write and r.shadow]
         shape = (view.cols,) if view.flat else (view.rows, view.cols)
-        result = np.asarray(taint(sources, shape)).reshape(view.rows, view.cols)
-        bits = np.repeat(result, view.itemsize, axis=1)
-        target = shadow.bits(cell)
-        target[...] = bits.reshape(target.shape)
+        result = np.asarray(instruction.taint(sources, shape)).reshape(view.rows, view.cols)
+        serial = self.state.serial
         if result.all():
             cell.written_in = serial
-        else:
-            for other in cell.overlaps:
-                other.written_in = -1
+            if item.shadow.by_bits:
+                item.shadow.bits(cell, serial)[...] = True
+            return
+        item.shadow.switch_to_bits(serial)
+        target = item.shadow.bits(cell, serial)
+        target[...] = np.repeat(result, view.itemsize, axis=1).reshape(target.shape)
+        for other in cell.overlaps:
+            other.written_in = -1
 
-    def _element_bits(self, footprint: Footprint, cell: Cell) -> AnyArray:
-        view = footprint.view
-        assert isinstance(view, View)
-        elements = self._shadow(footprint).bits(cell)[:, :: view.itemsize]
+    def _element_bits(self, item: _Range, cell: Cell) -> AnyArray:
+        view = item.footprint.view
+        assert isinstance(view, View) and item.shadow is not None
+        elements = item.shadow.bits(cell, self.state.serial)[:, :: view.itemsize]
         return elements.reshape(-1) if view.flat else elements.reshape(view.rows, view.cols)
 
     def _report(self, footprint: Footprint) -> None:
         launch = self.state.launch
         assert launch is not None
-        view = footprint.view
+        name = footprint.view.buffer.name
         key = ("init", self.site.stmt.loc, self.core > 0)
         if launch.log.seen(key):
             return
@@ -192,10 +197,10 @@ class SiteCheck:
             Finding(
                 code="AI-INIT-001",
                 severity=ERROR,
-                message=f"bytes of {view.buffer.name} that were never written reach global memory "
+                message=f"bytes of {name} that were never written reach global memory "
                 f"(block {self.state.block}, {CORES[self.core]})",
                 kernel=launch.kernel,
                 loc=self.site.stmt.loc,
-                fix=f"fill or load all of {view.buffer.name} that is stored, or store less of it",
+                fix=f"fill or load all of {name} that is stored, or store less of it",
             ),
         )

@@ -125,8 +125,7 @@ def bind_core(
     if monitored:
         for site in program.sites:
             if site.footprints:
-                check = SiteCheck(state, core, site, checks)
-                check.item_sizes = item_sizes
+                check = SiteCheck(state, core, site, checks, item_sizes)
                 names[f"c{site.index}"] = check.run
     exec(program.code, names)
     function: ProgramFunction = names["program"]  # type: ignore[assignment]

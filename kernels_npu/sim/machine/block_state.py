@@ -35,12 +35,12 @@ class LaunchState:
 class BlockState:
     """One block slot: reused by the blocks that run in it one after another."""
 
-    def __init__(self, auto_sync: bool, arenas: dict[tuple[int, str], Arena], track: bool) -> None:
+    def __init__(self, auto_sync: bool, arenas: dict[tuple[int, str], Arena]) -> None:
         self.arenas = arenas
         self.monitor = Monitor(auto_sync, self._hazard)
         self.auto_sync = auto_sync
         self.on_chip = {
-            key: ShadowMemory(key[1], arena.size if track else 0) for key, arena in arenas.items()
+            key: ShadowMemory(key[1], arena.size) for key, arena in arenas.items()
         }
         self.global_memory: dict[int, ShadowMemory] = {}
         self.sites: dict[int, tuple[Site, ...]] = {}
@@ -60,8 +60,7 @@ class BlockState:
             for arena in self.arenas.values():
                 arena.poison()
             for shadow in self.on_chip.values():
-                if shadow.written is not None:
-                    shadow.written.fill(False)
+                shadow.start_block()
 
     def end_block(self) -> None:
         """Hand the block's accesses to global memory to the launch, which compares blocks."""

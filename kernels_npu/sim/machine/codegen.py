@@ -17,6 +17,7 @@ from kernels_npu.sim.machine.expressions import ExpressionWriter
 from kernels_npu.sim.machine.instruction import Instruction, LoweringContext, lower_tile_op
 from kernels_npu.sim.machine.operands import Rect, View, linear, shape_of
 from kernels_npu.sim.machine.ops.cube import StageQueue
+from kernels_npu.sim.machine.parallel_codegen import emit_parallel
 from kernels_npu.sim.machine.program import CoreProgram, ViewConstant
 from kernels_npu.sim.machine.sites import Footprint, Site
 from kernels_npu.sim.scalar_ops import is_float
@@ -483,6 +484,8 @@ class CoreCodegen:
             self.emit("break")
         elif isinstance(stmt, ir.CoreScope):
             self.body(stmt.body)
+        elif isinstance(stmt, ir.Parallel):
+            emit_parallel(self, stmt)
         else:
             raise UnsupportedError(
                 "AI-SRC-060",

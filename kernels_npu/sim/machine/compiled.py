@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import threadpoolctl
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.config import Checks, SimConfig, current_config
@@ -64,6 +66,7 @@ class CompiledKernel:
     def __init__(
         self, func: ir.PrimFunc, target: str, pass_configs: Mapping[str, bool], soc: Soc
     ) -> None:
+        _single_blas_thread()
         self.lowered: LoweredKernel = lower(func, target, pass_configs, soc)
         self.func = self.lowered.func
         self.target = target
@@ -110,7 +113,9 @@ class CompiledKernel:
         return record
 
     def _launch(self, bound: BoundArguments, config: SimConfig) -> LaunchRecord:
-        deferred = config.schedule != "eager"
+        # With automatic synchronisation the compiler keeps each core in program order; schedules then
+        # differ only in how the cores interleave.
+        deferred = config.schedule != "eager" and not self.lowered.auto_sync
         tracked = self._tracked(bound)
         variant = self._variant(deferred, config.checks, tracked)
         log = FindingLog(self.name)
@@ -254,7 +259,7 @@ class CompiledKernel:
         for core in range(1 + self.vector_cores):
             for memory in _CORE_MEMORIES[core]:
                 arenas[(core, memory)] = Arena(memory, self._arena_size(memory))
-        state = BlockState(self.lowered.auto_sync, arenas, config.checks.uninitialised)
+        state = BlockState(self.lowered.auto_sync, arenas)
         sizes = tuple(bytes_of(b.dtype) for b in self.func.tensors)
         flags = CrossFlags(1, self.vector_cores)
         cores = []
@@ -349,3 +354,9 @@ def _written_tensors(lowered: LoweredKernel) -> frozenset[str]:
             if isinstance(buffer, ir.Buffer) and buffer.scope == "global":
                 names.add(buffer.name)
     return frozenset(names)
+
+
+@functools.cache
+def _single_blas_thread() -> None:
+    """Tiles are far too small for threads: two BLAS threads are slower than one by orders."""
+    threadpoolctl.threadpool_limits(1, user_api="blas")

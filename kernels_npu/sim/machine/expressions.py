@@ -42,6 +42,8 @@ class ExpressionWriter:
         self._load = load
         self._names: dict[int, str] = {}
         self._non_negative: set[int] = set()
+        self._outer: dict[int, str] = {}
+        self._used: dict[str, None] = {}
 
     def bind(self, var: ir.Var, name: str, *, non_negative: bool) -> None:
         """Make `name` the Python name of `var`."""
@@ -50,6 +52,24 @@ class ExpressionWriter:
             self._non_negative.add(var.uid)
         else:
             self._non_negative.discard(var.uid)
+
+    def bind_id(self, uid: int, name: str) -> None:
+        """Make `name` the Python name of the variable with id `uid`."""
+        self._names[uid] = name
+
+    def adopt(self, other: ExpressionWriter, used: dict[str, None]) -> None:
+        """Know the variables of `other`; names of those that get written are collected in `used`."""
+        self._outer = other._names
+        self._used = used
+
+    def _name(self, var: ir.Var) -> str:
+        name = self._names.get(var.uid)
+        if name is None and var.uid in self._outer:
+            name = self._outer[var.uid]
+            self._used[name] = None
+        if name is None:
+            raise KeyError(f"variable {var.name} is used where it is not defined")
+        return name
 
     def non_negative(self, expr: ir.Expr) -> bool:
         """Whether `expr` is an integer that is provably >= 0, so that C and Python division agree."""
@@ -72,7 +92,7 @@ class ExpressionWriter:
         if isinstance(expr, ir.Const):
             return _literal(expr.value)
         if isinstance(expr, ir.Var):
-            return self._names[expr.uid]
+            return self._name(expr)
         if isinstance(expr, ir.Binary):
             return self._binary(expr)
         if isinstance(expr, ir.Unary):

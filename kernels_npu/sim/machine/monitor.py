@@ -34,71 +34,73 @@ class Monitor:
     def __init__(self, auto_sync: bool, on_hazard: HazardSink) -> None:
         self.auto_sync = auto_sync
         self.on_hazard = on_hazard
-        self.clocks: list[Clock] = [[0] * AGENT_COUNT for _ in range(AGENT_COUNT)]
-        for agent in range(AGENT_COUNT):
-            self.clocks[agent][agent] = 1
-        self._issue_version = [0] * (AGENT_COUNT // AGENTS_PER_CORE)
+        #: what each agent knows of the others; lists are shared between agents and never changed
+        self._known: list[Clock] = [[0] * AGENT_COUNT] * AGENT_COUNT
+        #: each agent's own epoch
+        self._own = [1] * AGENT_COUNT
+        cores = AGENT_COUNT // AGENTS_PER_CORE
+        self._issue_version = [0] * cores
         self._seen_version = [0] * AGENT_COUNT
+        self._joined = [False] * cores
         self._flags: dict[tuple[int, str, str, int], deque[Clock]] = {}
+        self._partners = [self._partner(agent) for agent in range(AGENT_COUNT)]
 
     def agent(self, core: int, pipe: str) -> int:
         """The agent that executes `pipe` of `core`."""
         return core * AGENTS_PER_CORE + (0 if self.auto_sync else PIPE_INDEX[pipe])
 
-    def partner(self, agent: int) -> int:
+    @staticmethod
+    def _partner(agent: int) -> int:
         """The agent whose accesses the compiler orders with `agent`'s: vector and scalar unit."""
         core, pipe = divmod(agent, AGENTS_PER_CORE)
-        if pipe == _VECTOR:
-            return core * AGENTS_PER_CORE + _SCALAR
-        if pipe == _SCALAR:
-            return core * AGENTS_PER_CORE + _VECTOR
+        if pipe in (_VECTOR, _SCALAR):
+            return core * AGENTS_PER_CORE + _VECTOR + _SCALAR - pipe
         return agent
 
     # ------------------------------------------------------------------ accesses
 
     def _current(self, agent: int) -> Clock:
-        """The agent's clock, after joining what its scalar unit has waited for since."""
-        clock = self.clocks[agent]
+        """What the agent knows, after joining what its scalar unit has waited for since."""
         core = agent // AGENTS_PER_CORE
         if self._seen_version[agent] != self._issue_version[core]:
             self._seen_version[agent] = self._issue_version[core]
-            clock = self._join(agent, self.clocks[core * AGENTS_PER_CORE])
-        return clock
+            return self._join(agent, self._known[core * AGENTS_PER_CORE])
+        return self._known[agent]
 
     def read(self, agent: int, cell: Cell, site: int) -> None:
         """Check and record a read."""
-        clock = self._current(agent)
-        partner = self.partner(agent)
+        known = self._current(agent)
+        partner = self._partners[agent]
         for other in cell.overlaps:
             writer = other.writer
             if (
                 writer >= 0
                 and writer != agent
-                and other.write_clock > clock[writer]
+                and other.write_clock > known[writer]
                 and writer != partner
             ):
                 self.on_hazard("RAW", writer, other.write_site, agent, site, cell, other)
-        cell.readers[agent] = (clock[agent], site)
+        cell.readers[agent] = (self._own[agent], site)
 
     def write(self, agent: int, cell: Cell, site: int) -> None:
         """Check and record a write."""
-        clock = self._current(agent)
-        partner = self.partner(agent)
+        known = self._current(agent)
+        partner = self._partners[agent]
         for other in cell.overlaps:
             writer = other.writer
             if (
                 writer >= 0
                 and writer != agent
-                and other.write_clock > clock[writer]
+                and other.write_clock > known[writer]
                 and writer != partner
             ):
                 self.on_hazard("WAW", writer, other.write_site, agent, site, cell, other)
             if other.readers:
                 for reader, (when, where) in other.readers.items():
-                    if reader != agent and when > clock[reader] and reader != partner:
+                    if reader != agent and when > known[reader] and reader != partner:
                         self.on_hazard("WAR", reader, where, agent, site, cell, other)
         cell.writer = agent
-        cell.write_clock = clock[agent]
+        cell.write_clock = self._own[agent]
         cell.write_site = site
         if cell.readers:
             cell.readers.clear()
@@ -106,15 +108,17 @@ class Monitor:
     # ------------------------------------------------------------------ ordering
 
     def _join(self, agent: int, other: Clock) -> Clock:
-        merged = list(map(max, self.clocks[agent], other))
-        self.clocks[agent] = merged
+        merged = list(map(max, self._known[agent], other))
+        self._known[agent] = merged
+        self._joined[agent // AGENTS_PER_CORE] = True
         return merged
 
     def release(self, core: int, pipe: str) -> Clock:
         """The clock that a flag set by `pipe` carries; later work of the pipe is not covered."""
         agent = self.agent(core, pipe)
         clock = list(self._current(agent))
-        self.clocks[agent][agent] += 1
+        clock[agent] = self._own[agent]
+        self._own[agent] += 1
         return clock
 
     def acquire(self, core: int, pipe: str, clock: Clock) -> None:
@@ -147,21 +151,24 @@ class Monitor:
             return
         first = core * AGENTS_PER_CORE
         agents = range(first, first + len(PIPE_INDEX))
-        merged = list(map(max, *(self.clocks[a] for a in agents)))
+        if self._joined[core]:
+            merged = list(map(max, *(self._known[a] for a in agents)))
+            self._joined[core] = False
+        else:
+            merged = self._known[first].copy()
+        merged[first : first + len(PIPE_INDEX)] = self._own[first : first + len(PIPE_INDEX)]
         version = self._issue_version[core]
         for agent in agents:
-            own = list(merged)
-            own[agent] += 1
-            self.clocks[agent] = own
+            self._known[agent] = merged
+            self._own[agent] += 1
             self._seen_version[agent] = version
 
     def block_boundary(self) -> None:
         """Everything of the previous block is over: start all agents after all others."""
-        merged = list(map(max, *self.clocks))
-        for agent in range(AGENT_COUNT):
-            own = list(merged)
-            own[agent] += 1
-            self.clocks[agent] = own
+        merged = list(map(max, *self._known, self._own))
+        self._known = [merged] * AGENT_COUNT
+        self._own = [own + 1 for own in self._own]
+        self._joined = [False] * len(self._joined)
         self._seen_version = [self._issue_version[a // AGENTS_PER_CORE] for a in range(AGENT_COUNT)]
 
     def leftover_flags(self) -> list[tuple[int, str, str, int, int]]:
@@ -169,8 +176,3 @@ class Monitor:
         left = [(*key, len(queue)) for key, queue in self._flags.items() if queue]
         self._flags.clear()
         return left
-
-
-def new_gm_shadow(name: str) -> ShadowMemory:
-    """Shadow of a global tensor: order only; the caller owns its contents."""
-    return ShadowMemory(name)

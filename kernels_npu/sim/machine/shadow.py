@@ -82,12 +82,17 @@ def _strided_overlap(a: Cell, b: Cell) -> bool:
 
 
 class ShadowMemory:
-    """Cells of one memory, and one written bit per byte when `size` is given."""
+    """Cells of one memory, and which of its bytes the current block has written.
+
+    Normally a cell's `written_in` says it all. Once an instruction leaves only part of a range written,
+    the memory switches to one bit per byte until the block ends.
+    """
 
     def __init__(self, name: str, size: int = 0) -> None:
         self.name = name
+        self.size = size
         self.cells: dict[tuple[int, int, int, int], Cell] = {}
-        self.written: npt.NDArray[np.bool_] | None = np.zeros(size, dtype=bool) if size else None
+        self._bits: npt.NDArray[np.bool_] | None = None
 
     def cell(self, start: int, rows: int, row_bytes: int, pitch: int) -> Cell:
         """The cell of a range, created with its overlaps when first seen."""
@@ -109,12 +114,65 @@ class ShadowMemory:
         """Drop all cells (global memory, between blocks)."""
         self.cells.clear()
 
-    def bits(self, cell: Cell) -> npt.NDArray[Any]:
-        """The written bits of a cell as rows x row_bytes."""
-        assert self.written is not None
-        if cell.rows == 1:
-            return self.written[cell.start : cell.start + cell.row_bytes].reshape(1, -1)
-        flat = self.written[cell.start : cell.start + cell.rows * cell.pitch]
-        return np.lib.stride_tricks.as_strided(
-            flat, (cell.rows, cell.row_bytes), (cell.pitch, 1), writeable=True
-        )
+    # ------------------------------------------------------------------ written bytes
+
+    @property
+    def by_bits(self) -> bool:
+        """Whether the block has left some range partly written."""
+        return self._bits is not None
+
+    def start_block(self) -> None:
+        """Nothing is written yet."""
+        self._bits = None
+
+    def is_written(self, cell: Cell, serial: int) -> bool:
+        """Whether block `serial` has written every byte of `cell`; remembers a yes."""
+        if cell.written_in == serial:
+            return True
+        if self._bits is None:
+            for other in cell.overlaps:
+                if (
+                    other.written_in == serial
+                    and other.rows == 1
+                    and other.start <= cell.start
+                    and cell.stop <= other.stop
+                ):
+                    cell.written_in = serial
+                    return True
+        if self.bits(cell, serial).all():
+            cell.written_in = serial
+            return True
+        return False
+
+    def bits(self, cell: Cell, serial: int) -> npt.NDArray[Any]:
+        """The written bits of a cell as rows x row_bytes: a copy, or a view in `by_bits` mode."""
+        if self._bits is not None:
+            return _rows_of(self._bits, cell, 0)
+        covered = np.zeros(max(other.stop for other in cell.overlaps) - cell.start, dtype=bool)
+        base = cell.start
+        for other in cell.overlaps:
+            if other.written_in != serial:
+                continue
+            for row in range(other.rows):
+                start = other.start + row * other.pitch - base
+                covered[max(start, 0) : max(start + other.row_bytes, 0)] = True
+        return _rows_of(covered, cell, base)
+
+    def switch_to_bits(self, serial: int) -> None:
+        """From now on every byte has its own bit."""
+        if self._bits is not None:
+            return
+        bits = np.zeros(self.size, dtype=bool)
+        for cell in self.cells.values():
+            if cell.written_in == serial:
+                _rows_of(bits, cell, 0)[...] = True
+        self._bits = bits
+
+
+def _rows_of(bits: npt.NDArray[np.bool_], cell: Cell, base: int) -> npt.NDArray[Any]:
+    start = cell.start - base
+    if cell.rows == 1:
+        return bits[start : start + cell.row_bytes].reshape(1, -1)
+    return np.lib.stride_tricks.as_strided(
+        bits[start:], (cell.rows, cell.row_bytes), (cell.pitch, 1), writeable=True
+    )
