@@ -71,7 +71,7 @@ class DeviceApi:
         self.device = device
         self._namespace = namespace
         self.supports_graphs = namespace is not None
-        self.simulated = device.type == "npu" and _simulator() is not None
+        self.simulated = device.type == "npu" and _simulated_npu_is_enabled()
 
     # ------------------------------------------------------------------ graphs
 
@@ -158,8 +158,8 @@ class DeviceApi:
     # ------------------------------------------------------------------ memory
 
     def host_staging(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        """Zeroed host memory from which copies to the device may be asynchronous (pinned)."""
-        return torch.zeros(tuple(shape), dtype=dtype, pin_memory=True)
+        """Zeroed pinned host memory, from which copies to the device may be asynchronous."""
+        return torch.zeros(tuple(shape), dtype=dtype).pin_memory()
 
     def address(self, tensor: torch.Tensor) -> int:
         """Where the first element lives; a captured graph holds this number and not the tensor."""
@@ -228,6 +228,7 @@ def device_api(device: torch.device | str) -> DeviceApi:
     return DeviceApi(torch.device(kind, number), namespace)
 
 
-def _simulator() -> Any:
-    """The simulated device's package, if it was imported (it is what provides torch.npu then)."""
-    return sys.modules.get("kernels_npu.sim.device")
+def _simulated_npu_is_enabled() -> bool:
+    # Not imported here: who has not enabled it runs on a real NPU and needs none of it.
+    simulator = sys.modules.get("kernels_npu.sim.device")
+    return simulator is not None and simulator.is_enabled()
