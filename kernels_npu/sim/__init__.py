@@ -1,1 +1,22 @@
 """The simulated NPU: executes adapter-dialect kernels on the CPU with cores, pipes, flags and hazards."""
+
+from __future__ import annotations
+
+from kernels_npu.sim.config import (
+    Checks,
+    SimConfig,
+    configure,
+    current_config,
+    set_default_config,
+)
+from kernels_npu.sim.reporting import SimReport, collect_report
+
+__all__ = [
+    "Checks",
+    "SimConfig",
+    "SimReport",
+    "collect_report",
+    "configure",
+    "current_config",
+    "set_default_config",
+]

@@ -11,6 +11,7 @@ from kernels_npu.sim.device.arguments import Operands
 from kernels_npu.sim.device.capture import forbid, forbid_pageable
 from kernels_npu.sim.device.memory import CPU, device_index, wrap
 from kernels_npu.sim.device.ordering import touches
+from kernels_npu.sim.device.pinned import is_pinned
 from kernels_npu.sim.device.recording import functional, session_of
 from kernels_npu.sim.device.schemas import analyse
 from kernels_npu.sim.device.state import current
@@ -20,24 +21,11 @@ Tensor = torch.Tensor
 _aten = torch.ops.aten
 _host_to_copy = _aten._to_copy.default._op
 _host_copy = _aten.copy_.default._op
-_host_clone = _aten.clone.default._op
 _host_item = _aten._local_scalar_dense.default._op
 _TO_COPY = analyse(_aten._to_copy.default, "aten::_to_copy")
 
 COPY_CALL = "aclrtMemcpyAsync"
 WAIT_CALL = "aclrtSynchronizeStreamWithTimeout"
-
-
-def is_pinned(tensor: Tensor, device: torch.device | None = None) -> bool:
-    """Whether a CPU tensor's memory was page-locked by `pin_memory`."""
-    return getattr(tensor.untyped_storage(), "npu_pinned", False)
-
-
-def pin(tensor: Tensor, device: torch.device | None = None) -> Tensor:
-    """A page-locked copy of a CPU tensor; on the simulated host that is a mark on its storage."""
-    copy: Tensor = _host_clone(tensor)
-    copy.untyped_storage().npu_pinned = True  # type: ignore[attr-defined]
-    return copy
 
 
 def to_copy(self: Tensor, **kwargs: Any) -> Tensor:
@@ -127,5 +115,3 @@ KERNELS = {
     "_copy_from": copy_from,
     "_local_scalar_dense": local_scalar_dense,
 }
-#: Registered for CPU tensors: the hooks of a Python back end cannot allocate pinned memory.
-HOST_KERNELS = {"is_pinned": is_pinned, "_pin_memory": pin}

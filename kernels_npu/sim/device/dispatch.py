@@ -20,7 +20,7 @@ from kernels_npu.sim.device.counters import live
 from kernels_npu.sim.device.memory import CPU, device_index, wrap
 from kernels_npu.sim.device.ordering import enqueue, host_waits_for, stream_clock, touches
 from kernels_npu.sim.device.schemas import Kind, OpInfo, leaf_operations
-from kernels_npu.sim.device.state import StreamState, current
+from kernels_npu.sim.device.state import StreamState, current, drain
 
 Tensor = torch.Tensor
 Kernel = Callable[..., Any]
@@ -33,11 +33,14 @@ def submit(stream: StreamState, operands: Operands, written: int, op: str) -> in
     """Give an operation its place on `stream`; bit i of `written` marks operand i as written."""
     blocks = operands.blocks
     live.eager_ops[op] += 1
-    if not stream.device.single_stream:
+    device = stream.device
+    device.queued = queued = device.queued + 1
+    for block in blocks:
+        block.queued = queued
+    if not device.single_stream:
         return enqueue(stream, touches(blocks, operands.hosts, written), op)
     stream.seq = seq = stream.seq + 1
     for i, block in enumerate(blocks):
-        block.queued = seq
         if written >> i & 1:
             block.write = seq
             block.writer = op
@@ -50,7 +53,7 @@ def synchronize(stream: StreamState, call: str) -> None:
     """The host waits for `stream`, as `.item()` and blocking copies do."""
     forbid(call)
     host_waits_for(stream_clock(stream))
-    stream.drained = stream.seq
+    drain(stream.device)
 
 
 def refuse_strangers(operands: Operands) -> None:
@@ -193,7 +196,7 @@ def view(info: OpInfo) -> Kernel:
 
 def register() -> None:
     """Register all kernels; called once by `enable`."""
-    from kernels_npu.sim.device import copies, outputs
+    from kernels_npu.sim.device import copies, outputs, pinned
 
     library = torch.library.Library("aten", "IMPL")
     _libraries.append(library)
@@ -210,5 +213,5 @@ def register() -> None:
             library.impl(info.name, builders[info.kind](info), "PrivateUse1")
     for name, kernel in special.items():
         library.impl(name, kernel, "PrivateUse1")
-    for name, kernel in copies.HOST_KERNELS.items():
+    for name, kernel in pinned.HOST_KERNELS.items():
         library.impl(name, kernel, "CPU")

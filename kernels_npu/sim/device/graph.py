@@ -136,7 +136,7 @@ class NPUGraph:
         if not stream.device.single_stream:
             alive = [(o.block(), o) for o in self._outputs]
             written = [Touch(b, o.start, o.stop, True) for b, o in alive if b is not None]
-            enqueue(stream, [*self._touched, *written], "graph replay", queued=False)
+            enqueue(stream, [*self._touched, *written], "graph replay")
             return
         stream.seq = seq = stream.seq + 1
         for touch in self._touched:

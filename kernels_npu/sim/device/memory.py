@@ -152,8 +152,9 @@ def wrap(
     storage = result.untyped_storage()
     block = Block(tensor, index, storage.nbytes(), owner)
     block.aliases[(tensor.dtype, tensor.shape, tensor.stride(), 0)] = tensor
-    block.write = block.queued = seq
+    block.write = seq
     block.writer = writer
+    block.queued = block.device.queued if seq else 0
     storage.npu_block = block  # type: ignore[attr-defined]
     return result
 

@@ -63,14 +63,12 @@ def touches(blocks: Sequence[Block], tensors: Sequence[torch.Tensor], written: i
     return found
 
 
-def enqueue(stream: StreamState, accessed: Iterable[Touch], op: str, *, queued: bool = True) -> int:
+def enqueue(stream: StreamState, accessed: Iterable[Touch], op: str) -> int:
     """Check and record one operation of a device that uses several streams; returns its number."""
     where = caller()
     seq = stream.seq + 1
     for touch in accessed:
         _record(stream, _accesses(touch.block), touch, seq, op, where)
-        if queued:
-            touch.block.queued = seq
     stream.seq = seq
     return seq
 

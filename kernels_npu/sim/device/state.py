@@ -23,18 +23,15 @@ class StreamState:
     id: torch's number, 0 for the default stream of each device; uid is unique in the process.
     seq: number of the newest operation. known: stream id -> the newest operation of that stream which
     everything enqueued from now on comes after. session: the capture that this stream is part of.
-    drained: the newest queued operation that the host task queue had handed to the device when the raw
-    handle was read for the last time.
     """
 
-    __slots__ = ("device", "drained", "external", "id", "known", "seq", "session", "uid")
+    __slots__ = ("device", "external", "id", "known", "seq", "session", "uid")
 
     def __init__(self, device: DeviceState, stream_id: int, *, external: bool = False) -> None:
         self.device = device
         self.id = stream_id
         self.uid = device.index << 32 | stream_id
         self.seq = 0
-        self.drained = 0
         self.known: dict[int, int] = {}
         self.session: CaptureSession | None = None
         self.external = external
@@ -54,11 +51,15 @@ class DeviceState:
     """One simulated device.
 
     single_stream: no stream but the default one has been used yet, so order needs no checking.
+    queued: torch operations put into the host's task queue so far. drained: how many of them had been
+    handed to the device when a raw stream handle was read, or the host waited, for the last time.
     """
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.single_stream = True
+        self.queued = 0
+        self.drained = 0
         self.default_stream = StreamState(self, 0)
         self.streams: dict[int, StreamState] = {0: self.default_stream}
         self.allocated = 0
@@ -156,3 +157,8 @@ def create_devices(count: int) -> None:
         _main_streams.append(device.default_stream)
     if current.streams is not _main_streams:
         current.streams = [d.default_stream for d in process.devices]
+
+
+def drain(device: DeviceState) -> None:
+    """The host task queue is empty: everything in it is with the device now."""
+    device.drained = device.queued

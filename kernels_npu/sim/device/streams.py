@@ -16,6 +16,7 @@ from kernels_npu.sim.device.state import (
     StreamState,
     current,
     device_state,
+    drain,
     process,
 )
 
@@ -78,7 +79,7 @@ class Stream(torch.Stream):
     @property
     def npu_stream(self) -> int:
         """The raw handle, never 0. Reading it drains torch_npu's host task queue."""
-        self._state.drained = self._state.seq
+        drain(self._state.device)
         return self._state.handle
 
     @property
@@ -93,7 +94,7 @@ class Stream(torch.Stream):
     def synchronize(self) -> None:
         """Wait for all work of this stream."""
         forbid("aclrtSynchronizeStreamWithTimeout")
-        self._state.drained = self._state.seq
+        drain(self._state.device)
         host_waits_for(stream_clock(self._state))
 
     def record_event(self, event: Event | None = None) -> Event:  # type: ignore[override]
@@ -266,6 +267,7 @@ class StreamContext:
 def synchronize(device: DeviceLike = None) -> None:
     """Wait for all streams of a device."""
     forbid("aclrtSynchronizeDeviceWithTimeout")
-    for stream in device_state(index_of(device)).streams.values():
-        stream.drained = stream.seq
+    state = device_state(index_of(device))
+    drain(state)
+    for stream in state.streams.values():
         host_waits_for({stream.uid: stream.seq})

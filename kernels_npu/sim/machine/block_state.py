@@ -39,9 +39,7 @@ class BlockState:
         self.arenas = arenas
         self.monitor = Monitor(auto_sync, self._hazard)
         self.auto_sync = auto_sync
-        self.on_chip = {
-            key: ShadowMemory(key[1], arena.size) for key, arena in arenas.items()
-        }
+        self.on_chip = {key: ShadowMemory(key[1], arena.size) for key, arena in arenas.items()}
         self.global_memory: dict[int, ShadowMemory] = {}
         self.sites: dict[int, tuple[Site, ...]] = {}
         self.block = 0

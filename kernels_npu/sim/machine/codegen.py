@@ -543,7 +543,9 @@ def loads_of(expr: ir.Expr) -> list[ir.Load]:
 def _gm_linear(buffer: ir.Buffer, indices: tuple[ir.Expr, ...]) -> ir.Expr:
     offset: ir.Expr = ir.Const(0, "int32")
     for index, size in zip(indices, buffer.shape):
-        offset = index if isinstance(offset, ir.Const) and offset.value == 0 else offset * size + index
+        offset = (
+            index if isinstance(offset, ir.Const) and offset.value == 0 else offset * size + index
+        )
     return offset
 
 
@@ -569,10 +571,8 @@ def generate_core_program(
     codegen.writer.bind(func.cid, "cid", non_negative=True)
     codegen.writer.bind(func.vid, "vid", non_negative=True)
     codegen.body(body)
-    header = [f"def program({', '.join(parameters)}):", "    z = 0"]
-    for buffer in func.allocs:
-        if buffer.scope == "var":
-            header.append(f"    s{buffer.uid} = 0")
+    registers = [f"    s{b.uid} = 0" for b in func.allocs if b.scope == "var"]
+    header = [f"def program({', '.join(parameters)}):", "    z = 0", *registers]
     source = "\n".join([*header, *codegen.lines, "    if False: yield", ""])
     code = compile(source, f"<{func.name} {codegen.core_kind}>", "exec")
     return CoreProgram(

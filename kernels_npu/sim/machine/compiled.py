@@ -28,6 +28,7 @@ from kernels_npu.sim.machine.program import CoreProgram
 from kernels_npu.sim.machine.scheduler import Running, Scheduler
 from kernels_npu.sim.machine.shadow import CORES
 from kernels_npu.sim.passes import LoweredKernel, lower
+from kernels_npu.sim.reporting import record_launch
 from kernels_npu.sim.soc import MEMORY_OF_SCOPE, Soc
 
 _CORE_MEMORIES = (("L1", "L0A", "L0B", "L0C"), ("UB",), ("UB",))
@@ -107,6 +108,7 @@ class CompiledKernel:
         with self._lock:
             bound = bind_arguments(self.func, args)
             record = self._launch(bound, settings)
+        record_launch(record)
         errors = any(f.severity == ERROR for f in record.findings)
         if errors and settings.on_finding == "raise":
             raise HazardError(record.findings)
@@ -151,8 +153,7 @@ class CompiledKernel:
                         break
         except StopLaunch:
             self._slots.clear()
-        executed = [core for slot in slots for core in slot.cores]
-        return executed
+        return [core for slot in slots for core in slot.cores]
 
     def _run_together(
         self,
@@ -194,9 +195,7 @@ class CompiledKernel:
             for i, name in enumerate(bound.tensor_names)
             if name in self._tracked_names
         }
-        return frozenset(
-            i for i in range(len(bound.tensor_names)) if bound.groups[i][0] in written
-        )
+        return frozenset(i for i in range(len(bound.tensor_names)) if bound.groups[i][0] in written)
 
     def _variant(self, deferred: bool, checks: Checks, tracked: frozenset[int]) -> _Variant:
         key = (deferred, checks)

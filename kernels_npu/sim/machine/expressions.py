@@ -26,10 +26,7 @@ _INFIX = {
 }
 
 #: Names that generated code may use; the code generator puts them into its globals.
-RUNTIME_NAMES = (
-    {f"u_{name}": fn for name, fn in UNARY.items()}
-    | {"inf": math.inf, "nan": math.nan}
-)
+RUNTIME_NAMES = {f"u_{name}": fn for name, fn in UNARY.items()} | {"inf": math.inf, "nan": math.nan}
 
 
 class ExpressionWriter:
@@ -130,7 +127,9 @@ class ExpressionWriter:
         if expr.dtype in ("float32", "float64") and is_float(expr.a.dtype):
             return text
         if is_float(expr.dtype):
-            return f"float({text})" if expr.dtype == "float32" else f"round_to({text}, {expr.dtype!r})"
+            return (
+                f"float({text})" if expr.dtype == "float32" else f"round_to({text}, {expr.dtype!r})"
+            )
         if expr.dtype == "bool":
             return f"bool({text})"
         if expr.dtype == "int64" or (expr.dtype == "int32" and not is_float(expr.a.dtype)):

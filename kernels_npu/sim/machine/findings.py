@@ -57,7 +57,9 @@ class Finding:
     def __str__(self) -> str:
         where = f" at {self.loc}" if self.loc is not None and not self.accesses else ""
         times = f" ({self.count} times)" if self.count > 1 else ""
-        lines = [f"{self.severity.upper()} {self.code}: {self.message} in {self.kernel}{where}{times}"]
+        lines = [
+            f"{self.severity.upper()} {self.code}: {self.message} in {self.kernel}{where}{times}"
+        ]
         lines += [f"  {access}" for access in self.accesses]
         if self.fix:
             lines.append(f"  fix: {self.fix}")

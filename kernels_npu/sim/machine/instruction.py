@@ -36,7 +36,7 @@ class Instruction:
 
     op: str
     pipe: str
-    kernel: Callable[..., None]
+    kernel: Callable[..., object]
     args: tuple[View | Rect | ir.Expr | object, ...]
     reads: tuple[View | Rect, ...] = ()
     writes: tuple[View | Rect, ...] = ()

@@ -15,7 +15,6 @@ from kernels_npu.sim.machine.shadow import (
     AGENTS_PER_CORE,
     PIPE_INDEX,
     Cell,
-    ShadowMemory,
 )
 
 Clock = list[int]

@@ -101,7 +101,9 @@ class MaskedStore:
     conditions: tuple[ir.Expr, ...]
 
 
-def flatten(body: tuple[ir.Stmt, ...], conditions: tuple[ir.Expr, ...] = ()) -> list[MaskedStore] | None:
+def flatten(
+    body: tuple[ir.Stmt, ...], conditions: tuple[ir.Expr, ...] = ()
+) -> list[MaskedStore] | None:
     """The assignments of a body; None when it holds anything but assignments and branches."""
     found: list[MaskedStore] = []
     for stmt in body:

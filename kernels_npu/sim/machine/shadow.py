@@ -23,16 +23,16 @@ class Cell:
     """`rows` pieces of `row_bytes` bytes, `pitch` apart, from byte `start` of a memory."""
 
     __slots__ = (
+        "overlaps",
+        "pitch",
+        "readers",
+        "row_bytes",
+        "rows",
         "start",
         "stop",
-        "rows",
-        "row_bytes",
-        "pitch",
-        "overlaps",
-        "writer",
         "write_clock",
         "write_site",
-        "readers",
+        "writer",
         "written_in",
     )
 

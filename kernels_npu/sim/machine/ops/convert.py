@@ -33,9 +33,7 @@ _INTEGRAL: dict[str, Callable[[AnyArray], AnyArray]] = {
 }
 
 #: Pairs (dst, src) that the vector unit converts in one instruction.
-_SUPPORTED = {
-    ("float32", s) for s in ("float16", "bfloat16", "int16", "int32", "int64", "float32")
-}
+_SUPPORTED = {("float32", s) for s in ("float16", "bfloat16", "int16", "int32", "int64", "float32")}
 _SUPPORTED |= {("float16", s) for s in ("float32", "int8", "uint8", "int16", "int32", "int4")}
 _SUPPORTED |= {("bfloat16", "float32"), ("int32", "bfloat16"), ("int32", "float32")}
 _SUPPORTED |= {("int32", "float16"), ("int32", "int16"), ("int32", "int64"), ("int64", "int32")}

@@ -148,7 +148,9 @@ def _check_narrow_rows(stmt: ir.TileOp, tile: View, context: LoweringContext) ->
         )
 
 
-def _check_dtypes(stmt: ir.TileOp, src: ir.Buffer, dst: ir.Buffer, context: LoweringContext) -> None:
+def _check_dtypes(
+    stmt: ir.TileOp, src: ir.Buffer, dst: ir.Buffer, context: LoweringContext
+) -> None:
     if src.dtype != dst.dtype:
         context.note(
             "AI-TYPE-007",
@@ -228,7 +230,9 @@ def _l1_to_l0(stmt: ir.TileOp, src: _Side, dst: _Side, context: LoweringContext)
     return Instruction(
         op=stmt.op,
         pipe="MTE1",
-        kernel=(lambda a, out: np.copyto(out, a.T)) if transpose else (lambda a, out: np.copyto(out, a)),
+        kernel=(lambda a, out: np.copyto(out, a.T))
+        if transpose
+        else (lambda a, out: np.copyto(out, a)),
         args=(source, target),
         reads=(source,),
         writes=(target,),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import numpy as np
 
@@ -47,8 +48,8 @@ def _mma(a: AnyArray, b: AnyArray, c: AnyArray, init: object) -> None:
 
 
 def _product_taint(sources: list[AnyArray], shape: tuple[int, ...]) -> AnyArray:
-    rows = sources[0].all(axis=1)[:, None]
-    cols = sources[1].all(axis=0)[None, :]
+    rows = np.logical_and.reduce(sources[0], axis=1, keepdims=True)
+    cols = np.logical_and.reduce(sources[1], axis=0, keepdims=True)
     return np.broadcast_to(rows & cols, shape)
 
 
@@ -106,7 +107,7 @@ def lower_mma(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     )
 
 
-def _stage_in(transpose_a: bool, transpose_b: bool):  # type: ignore[no-untyped-def]
+def _stage_in(transpose_a: bool, transpose_b: bool) -> Callable[..., None]:
     def stage(a: AnyArray, b: AnyArray, queue: deque[tuple[AnyArray, AnyArray]]) -> None:
         left, right = _widen(a), _widen(b)
         if left is a:

@@ -18,8 +18,6 @@ from kernels_npu.sim.machine.instruction import (
 from kernels_npu.sim.machine.operands import View, flat_view
 from kernels_npu.sim.scalar_ops import is_float
 
-Ternary = Callable[[AnyArray, AnyArray, AnyArray], object]
-
 
 def _reciprocal(a: AnyArray, out: AnyArray) -> None:
     np.divide(a.dtype.type(1), a, out)
@@ -64,7 +62,7 @@ def _power(a: AnyArray, b: AnyArray, out: AnyArray) -> None:
     out[...] = np.power(a.astype(np.float64), b.astype(np.float64))
 
 
-_BINARY: dict[str, Ternary] = {
+_BINARY: dict[str, Callable[..., object]] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
@@ -77,7 +75,7 @@ _BINARY: dict[str, Ternary] = {
     "pow": _power,
 }
 
-_SCALAR: dict[str, Callable[[AnyArray, float, AnyArray], object]] = {
+_SCALAR: dict[str, Callable[..., object]] = {
     "sub": _scalar_subtract,
     "div": _scalar_divide,
 }

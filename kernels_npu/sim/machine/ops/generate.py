@@ -16,7 +16,8 @@ def _fill(value: float, out: AnyArray) -> None:
 
 
 def _index_run(first: float, step: float, out: AnyArray) -> None:
-    out[...] = first + step * np.arange(out.size, dtype=np.float64 if step % 1 else np.int64)
+    steps: AnyArray = np.arange(out.size)
+    out[...] = first + step * steps
 
 
 def _scalar_for(value: ir.Expr, view: View) -> ir.Expr:

@@ -1,0 +1,193 @@
+"""Calling a compiled kernel with npu tensors: checks, symbolic dimensions, allocation, launch or record."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import torch
+
+from kernels_npu.sim.device.counters import live
+from kernels_npu.sim.device.errors import StreamOrderError
+from kernels_npu.sim.device.launch_plan import LaunchPlan
+from kernels_npu.sim.device.memory import Block, block_of, empty
+from kernels_npu.sim.device.ordering import Touch, enqueue, extent
+from kernels_npu.sim.device.state import StreamState, current, drain, process
+from kernels_npu.sim.device.streams import Stream, find_by_handle
+
+if TYPE_CHECKING:
+    from kernels_npu.sim.frontend.jit import JITKernel
+    from kernels_npu.sim.machine import GmArg, LaunchRecord
+
+#: Called with the record of every launch that executed, eager or replayed (reports subscribe here).
+record_listeners: list[Callable[[LaunchRecord], None]] = []
+
+_plans: WeakKeyDictionary[Any, LaunchPlan] = WeakKeyDictionary()
+
+
+def plan_of(kernel: JITKernel) -> LaunchPlan:
+    """How to call `kernel`; made once."""
+    plan = _plans.get(kernel)
+    if plan is None:
+        plan = _plans[kernel] = LaunchPlan(kernel.prim_func, kernel.out_idx, kernel.workspace_idx)
+    return plan
+
+
+def call_jit_kernel(kernel: JITKernel, args: Sequence[Any], stream: Any = None) -> Any:
+    """Launch `kernel`, or record the launch on a stream that is being captured.
+
+    Args:
+        kernel: its inputs are the parameters that are neither in `out_idx` nor in `workspace_idx`.
+        args: one value per input, in order; more are ignored, as the adapter does.
+        stream: a raw handle or `torch.npu.Stream`; None is the current stream, read right here.
+
+    Returns:
+        The output tensor; a list for several; `[]` for a kernel that works in place. Outputs and
+        workspaces are allocated here and start as poison.
+
+    Raises:
+        LaunchError: AI-TYPE-030 .. 035 for arguments that do not fit.
+        StreamOrderError: AI-STREAM-001, 002, 004.
+        HazardError: what the simulated machine found, unless a capture is in progress.
+    """
+    with torch._C.DisableTorchFunction():
+        return _call(kernel, args, stream)
+
+
+def _call(kernel: JITKernel, args: Sequence[Any], stream: Any) -> Any:
+    plan = plan_of(kernel)
+    values, index = plan.check(args)
+    state = current.streams[index] if stream is None else _explicit_stream(stream)
+    if stream is None:
+        drain(state.device)
+    dims = plan.bind(values)
+    arguments: list[Any] = list(values)
+    for position, shape, dtype in plan.allocations(dims):
+        arguments[position] = _allocate(state, shape, dtype)
+    outputs = [arguments[i] for i in plan.out_idx]
+    result = outputs[0] if len(outputs) == 1 else outputs
+    if plan.is_empty(arguments, dims):
+        live.empty_launches[plan.name] += 1
+        return result
+    tensors = [(p, arguments[p]) for p in plan.tensor_positions]
+    blocks = [block_of(t) for _, t in tensors]
+    if stream is not None:
+        _refuse_overtaking(plan, state, blocks)
+    launch = partial(_execute, kernel.compiled, _gm_args(plan, arguments, blocks))
+    if state.session is not None:
+        state.session.record(
+            state, launch, plan.name, _touches(plan, tensors, blocks), kind="kernel"
+        )
+        return result
+    _take_place(plan, state, tensors, blocks)
+    live.eager_launches[plan.name] += 1
+    launch()
+    return result
+
+
+def _execute(compiled: Any, args: list[GmArg | int | float]) -> None:
+    record = compiled.launch(args)
+    for listener in record_listeners:
+        listener(record)
+
+
+def _allocate(state: StreamState, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    if state.session is None:
+        return empty(shape, dtype, state.device.index)
+    strides = [1] * len(shape)
+    for i in range(len(shape) - 1, 0, -1):
+        strides[i - 1] = strides[i] * max(shape[i], 1)
+    return state.session.pool.tensor(state, shape, strides, dtype)
+
+
+def _gm_args(plan: LaunchPlan, arguments: list[Any], blocks: list[Block]) -> list[Any]:
+    from kernels_npu.sim.machine import GmArg
+
+    made = list(arguments)
+    for position, block in zip(plan.tensor_positions, blocks):
+        tensor = arguments[position]
+        start = tensor.storage_offset() * tensor.element_size()
+        made[position] = GmArg(
+            data=block.bytes()[start:],
+            shape=tuple(tensor.shape),
+            dtype=plan.dtypes[position],
+            name=plan.names[position],
+        )
+    return made
+
+
+def gm_view(tensor: torch.Tensor, name: str = "tensor") -> GmArg:
+    """The machine's view of an npu tensor: its bytes from the data pointer to the end of the storage."""
+    from kernels_npu.sim.device.launch_plan import dialect_dtype
+    from kernels_npu.sim.machine import GmArg
+
+    start = tensor.storage_offset() * tensor.element_size()
+    return GmArg(
+        data=block_of(tensor).bytes()[start:],
+        shape=tuple(tensor.shape),
+        dtype=dialect_dtype(tensor.dtype),
+        name=name,
+    )
+
+
+def _touches(
+    plan: LaunchPlan, tensors: list[tuple[int, torch.Tensor]], blocks: list[Block]
+) -> list[Touch]:
+    return [
+        Touch(block, *extent(tensor), position in plan.written)
+        for (position, tensor), block in zip(tensors, blocks)
+    ]
+
+
+def _take_place(
+    plan: LaunchPlan,
+    state: StreamState,
+    tensors: list[tuple[int, torch.Tensor]],
+    blocks: list[Block],
+) -> None:
+    if not state.device.single_stream or state is not state.device.default_stream:
+        state.device.single_stream = False
+        enqueue(state, _touches(plan, tensors, blocks), plan.name)
+        return
+    state.seq = seq = state.seq + 1
+    for (position, _), block in zip(tensors, blocks):
+        if position in plan.written:
+            block.write = seq
+            block.writer = plan.name
+        else:
+            block.read = seq
+
+
+def _explicit_stream(stream: Any) -> StreamState:
+    if isinstance(stream, Stream):
+        return stream._state
+    found = find_by_handle(stream) if isinstance(stream, int) else None
+    if found is None:
+        raise StreamOrderError(
+            "AI-STREAM-004",
+            f"stream={stream!r} is not the handle of a stream of this process",
+            rule="a raw handle is torch.npu.current_stream().npu_stream; it is never 0",
+            fix="leave stream out, or pass torch.npu.current_stream().npu_stream",
+        )
+    return found
+
+
+def _refuse_overtaking(plan: LaunchPlan, state: StreamState, blocks: list[Block]) -> None:
+    """torch operations wait in a host queue; a launch on a handle read earlier goes past them."""
+    device = state.device
+    if os.environ.get("TASK_QUEUE_ENABLE") == "0" or process.settings.stream_order == "off":
+        return
+    for position, block in zip(plan.tensor_positions, blocks):
+        if block.queued > device.drained:
+            raise StreamOrderError(
+                "AI-STREAM-002",
+                f"{plan.name}(stream={state.handle:#x}): {plan.names[position]} is used by a torch "
+                f"operation ({block.writer}) that was queued after the handle had been read",
+                rule="torch_npu queues operations on the host and hands them over when npu_stream is "
+                "read; a launch on an older handle runs before them",
+                fix="read torch.npu.current_stream().npu_stream right before the launch, "
+                "or leave stream out",
+            )

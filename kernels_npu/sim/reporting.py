@@ -1,0 +1,106 @@
+"""`SimReport`: everything that the launches inside a `collect_report` block did and what was found."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernels_npu.sim.machine import Finding, LaunchRecord
+
+
+@dataclass
+class KernelTotals:
+    """Sums over the launches of one kernel; bytes and instructions are simulated, cycles modelled."""
+
+    launches: int = 0
+    blocks: int = 0
+    gm_read: dict[str, int] = field(default_factory=dict)
+    gm_written: dict[str, int] = field(default_factory=dict)
+    gm_paths: dict[str, int] = field(default_factory=dict)
+    instructions: dict[str, int] = field(default_factory=dict)
+    cycles: dict[str, int] = field(default_factory=dict)
+
+    def add(self, record: LaunchRecord) -> None:
+        """Count one launch."""
+        self.launches += 1
+        self.blocks += record.blocks
+        counters = record.counters
+        for total, part in (
+            (self.gm_read, counters.gm_read),
+            (self.gm_written, counters.gm_written),
+            (self.gm_paths, counters.gm_paths),
+            (self.instructions, counters.instructions),
+            (self.cycles, counters.cycles),
+        ):
+            _accumulate(total, part)
+
+
+def _accumulate(total: dict[str, int], part: Mapping[str, int]) -> None:
+    for key, value in part.items():
+        total[key] = total.get(key, 0) + value
+
+
+class SimReport:
+    """Totals per kernel and findings, equal ones counted once with their number."""
+
+    def __init__(self) -> None:
+        self.kernels: dict[str, KernelTotals] = {}
+        self._findings: dict[tuple[str, str, str], Finding] = {}
+        self._lock = threading.Lock()
+
+    def add(self, record: LaunchRecord) -> None:
+        """Count one launch."""
+        with self._lock:
+            self.kernels.setdefault(record.kernel, KernelTotals()).add(record)
+            for finding in record.findings:
+                places = ", ".join(str(a.loc) for a in finding.accesses) or str(finding.loc)
+                key = (finding.code, finding.kernel, places)
+                seen = self._findings.get(key)
+                count = finding.count + (seen.count if seen else 0)
+                self._findings[key] = replace(seen or finding, count=count)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings, in the order they were first met."""
+        return tuple(self._findings.values())
+
+    @property
+    def failed(self) -> bool:
+        """Whether any finding is an error."""
+        return any(f.severity == "error" for f in self.findings)
+
+    def to_dict(self) -> dict[str, object]:
+        """JSON-ready form, with evidence levels."""
+        from kernels_npu.evidence import Evidence
+        from kernels_npu.sim.machine.cost import MODEL
+
+        return {
+            "kernels": {name: vars(totals) for name, totals in self.kernels.items()},
+            "findings": [f.to_dict() for f in self.findings],
+            "cycle_model": MODEL,
+            "evidence": {"bytes": str(Evidence.SIMULATED), "cycles": str(Evidence.MODELLED)},
+        }
+
+
+_active: list[SimReport] = []
+
+
+@contextlib.contextmanager
+def collect_report() -> Iterator[SimReport]:
+    """Collect the launches of all threads while the block runs."""
+    report = SimReport()
+    _active.append(report)
+    try:
+        yield report
+    finally:
+        _active.remove(report)
+
+
+def record_launch(record: LaunchRecord) -> None:
+    """Hand a finished launch to the reports that are being collected."""
+    for report in _active:
+        report.add(record)
