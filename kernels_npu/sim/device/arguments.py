@@ -44,7 +44,7 @@ class Operands:
             if self.index >= 0:
                 raise mixed_devices(self.op, f"npu:{self.index}", f"npu:{block.index}")
             self.index = block.index
-        key = (tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset())
+        key = (tensor.dtype, tensor.shape, tensor.stride(), int(tensor.storage_offset()))
         alias = block.aliases.get(key)
         if alias is None:
             alias = block.alias(key)

@@ -1,8 +1,7 @@
-"""A capture in progress: what it has recorded, what it forbids, and the memory pool of its graph."""
+"""A capture in progress: what it has recorded and what it forbids."""
 
 from __future__ import annotations
 
-import itertools
 import threading
 import weakref
 from collections import Counter
@@ -10,19 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from kernels_npu.sim.device.errors import CaptureError, acl_text
-from kernels_npu.sim.device.memory import CPU, Block, poisoned, wrap
 from kernels_npu.sim.device.ordering import Access, Touch, enqueue_recorded
-from kernels_npu.sim.device.state import DeviceState, StreamState, process
+from kernels_npu.sim.device.pool import GraphPool, Output, PoolSlot
+from kernels_npu.sim.device.state import StreamState, process
 
 MODES = ("global", "thread_local", "relaxed")
-#: Requests are rounded up to this, as the caching allocator does, so that freed pool memory fits again.
-_UNIT = 512
-_set_geometry = torch.ops.aten.set_.source_Storage_storage_offset._op
-_empty = torch.ops.aten.empty.memory_format._op
-_pool_ids = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,83 +25,6 @@ class Step:
     name: str
     kind: str
     stream: int
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """Memory of the pool that a replay writes, for as long as a tensor looks at it."""
-
-    block: weakref.ref[Block]
-    start: int
-    stop: int
-
-
-class GraphPool:
-    """Private memory of one or several graphs: kept until the last of them is reset.
-
-    Memory of a tensor that died is given to later requests on the same stream, in this capture or in the
-    next one that shares the pool, as on the device.
-    """
-
-    def __init__(self, device: DeviceState) -> None:
-        self.device = device
-        self.id = (0, next(_pool_ids))
-        self.graphs = 0
-        self.bytes = 0
-        self._free: dict[tuple[int, int], list[torch.Tensor]] = {}
-        self._held: list[torch.Tensor] = []
-
-    def tensor(
-        self, stream: StreamState, shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype
-    ) -> torch.Tensor:
-        """A poisoned npu tensor with a fixed address."""
-        count = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, stride))
-        size = -(-count * dtype.itemsize // _UNIT) * _UNIT
-        key = (stream.uid, size)
-        free = self._free.get(key)
-        memory = free.pop() if free else self._grow(size)
-        typed = _empty([0], dtype=dtype, device=CPU)
-        _set_geometry(typed, memory.untyped_storage(), 0, shape, stride)
-        return wrap(typed, self.device.index, owner=_Slot(self, key, memory))
-
-    def _grow(self, size: int) -> torch.Tensor:
-        memory = poisoned((size,), None, torch.uint8)
-        self._held.append(memory)
-        self.bytes += size
-        self.device.reserved += size
-        return memory
-
-    def give_back(self, key: tuple[int, int], memory: torch.Tensor) -> None:
-        """Make the memory of a dead tensor available again."""
-        if self.graphs:
-            self._free.setdefault(key, []).append(memory)
-
-    def attach(self) -> None:
-        """One more graph lives in this pool."""
-        self.graphs += 1
-
-    def detach(self) -> None:
-        """A graph was reset; the last one takes the memory with it."""
-        self.graphs -= 1
-        if self.graphs == 0:
-            self.device.reserved -= self.bytes
-            self.bytes = 0
-            self._free.clear()
-            self._held.clear()
-
-
-class _Slot:
-    """Returns a block's memory to its pool when the last tensor over it dies."""
-
-    __slots__ = ("key", "memory", "pool")
-
-    def __init__(self, pool: GraphPool, key: tuple[int, int], memory: torch.Tensor) -> None:
-        self.pool = pool
-        self.key = key
-        self.memory = memory
-
-    def release(self, block: Block) -> None:
-        self.pool.give_back(self.key, self.memory)
 
 
 class CaptureSession:
@@ -153,7 +68,7 @@ class CaptureSession:
         block = touch.block
         key = block.base.data_ptr()
         owner = block.owner
-        if isinstance(owner, _Slot) and owner.pool is self.pool:
+        if isinstance(owner, PoolSlot) and owner.pool is self.pool:
             self._outputs[key] = Output(weakref.ref(block), touch.start, touch.stop)
             return
         old = self.touched.get(key)
@@ -179,9 +94,7 @@ class CaptureSession:
         return [
             s
             for s in self.joined.values()
-            if s is not self.stream
-            and s.seq > self._start[s.uid]
-            and known.get(s.uid, 0) < s.seq
+            if s is not self.stream and s.seq > self._start[s.uid] and known.get(s.uid, 0) < s.seq
         ]
 
     def fail(self, error: CaptureError) -> CaptureError:

@@ -26,7 +26,8 @@ Tensor = torch.Tensor
 Kernel = Callable[..., Any]
 
 _CPU_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
-_libraries: list[torch.library.Library] = []
+_new_library: Any = torch.library.Library
+_libraries: list[Any] = []
 
 
 def submit(stream: StreamState, operands: Operands, written: int, op: str) -> int:
@@ -198,7 +199,7 @@ def register() -> None:
     """Register all kernels; called once by `enable`."""
     from kernels_npu.sim.device import copies, outputs, pinned
 
-    library = torch.library.Library("aten", "IMPL")
+    library: Any = _new_library("aten", "IMPL")
     _libraries.append(library)
     builders: dict[Kind, Callable[[OpInfo], Kernel]] = {
         Kind.FUNCTIONAL: functional,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import threading
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, NoReturn
@@ -13,10 +12,12 @@ from typing import Any, ClassVar, NoReturn
 import torch
 
 from kernels_npu.sim.device import streams
-from kernels_npu.sim.device.capture import MODES, CaptureSession, GraphPool, Output, Step
+from kernels_npu.sim.device.capture import CaptureSession, Step
+from kernels_npu.sim.device.capture_rules import check_begin, check_end
 from kernels_npu.sim.device.counters import live
 from kernels_npu.sim.device.errors import CaptureError, NotSimulatedError, acl_text
 from kernels_npu.sim.device.ordering import Touch, enqueue, host_waits_for, stream_clock
+from kernels_npu.sim.device.pool import GraphPool, Output
 from kernels_npu.sim.device.state import StreamState, current, process
 
 _pools: dict[tuple[int, int], GraphPool] = {}
@@ -61,7 +62,8 @@ class NPUGraph:
                 another capture runs, 017 on an external stream.
         """
         stream = current.streams[current.device]
-        _check_begin(self, stream, capture_error_mode)
+        captured = self._steps is not None or self._session is not None
+        check_begin(captured, stream, capture_error_mode)
         self._pool = _find_pool(pool, stream)
         self._pool.attach()
         self._session = CaptureSession(stream, self._pool, capture_error_mode)
@@ -84,7 +86,7 @@ class NPUGraph:
                 fix="call capture_begin first, or use torch.npu.graph",
             )
         try:
-            _check_end(session)
+            check_end(session)
             session.check()
         except CaptureError:
             self._abort()
@@ -199,88 +201,6 @@ class NPUGraph:
         )
 
 
-def _check_begin(graph: NPUGraph, stream: StreamState, mode: str) -> None:
-    if mode not in MODES:
-        raise CaptureError(
-            "AI-CAP-010",
-            f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {mode}",
-            fix="pass capture_error_mode='global' by keyword",
-        )
-    if os.environ.get("TASK_QUEUE_ENABLE") == "2":
-        raise CaptureError(
-            "AI-CAP-009",
-            "Do not support TASK_QUEUE_ENABLE = 2 during NPU graph capture, "
-            "please export TASK_QUEUE_ENABLE=1/0.",
-            fix="export TASK_QUEUE_ENABLE=1",
-        )
-    if os.environ.get("ASCEND_LAUNCH_BLOCKING") == "1":
-        raise CaptureError(
-            "AI-CAP-019",
-            acl_text("aclrtSynchronizeStreamWithTimeout", 107027, "stream is captured"),
-            acl_error=107027,
-            rule="ASCEND_LAUNCH_BLOCKING=1 synchronises after each launch, which capture forbids",
-            fix="unset ASCEND_LAUNCH_BLOCKING",
-        )
-    if graph._steps is not None or graph._session is not None:
-        raise CaptureError(
-            "AI-CAP-004",
-            "This NPUGraph instance already owns a captured graph. "
-            "To capture a new graph, create a new instance.",
-            fix="graph = torch.npu.NPUGraph()",
-        )
-    if stream is stream.device.default_stream:
-        raise CaptureError(
-            "AI-CAP-003",
-            "NPU graphs must be captured on a non-default stream. "
-            "(However, after capture, it's ok to replay them on the default stream.)",
-            acl_error=107031,
-            fix="use torch.npu.graph, which brings its own stream, or torch.npu.stream(Stream())",
-        )
-    if stream.external:
-        raise CaptureError(
-            "AI-CAP-017",
-            "External NPU stream is not supported in NPUGraph::capture_begin. "
-            "This path requires a torch_npu-managed stream.",
-            fix="capture on a torch.npu.Stream",
-        )
-    if process.session is not None:
-        raise CaptureError(
-            "AI-CAP-015",
-            acl_text("aclmdlRICaptureBegin", 107032, "capture begin conflict"),
-            acl_error=107032,
-            rule="one capture at a time",
-            fix="end the running capture first",
-        )
-
-
-def _check_end(session: CaptureSession) -> None:
-    if session.thread != threading.get_ident():
-        raise CaptureError(
-            "AI-CAP-020",
-            acl_text("aclmdlRICaptureEnd", 107038, "end on another thread"),
-            acl_error=107038,
-            rule="a capture ends on the thread that began it",
-            fix="call capture_begin and capture_end on the same thread",
-        )
-    if current.streams[current.device] is not session.stream:
-        raise CaptureError(
-            "AI-CAP-006",
-            "Capture must end on the same stream it began on.",
-            acl_error=107036,
-            fix="leave inner torch.npu.stream contexts before capture_end",
-        )
-    open_streams = session.unjoined()
-    if open_streams and session.error is None:
-        names = ", ".join(s.describe() for s in open_streams)
-        raise CaptureError(
-            "AI-CAP-007",
-            acl_text("aclmdlRICaptureEnd", 107025, "unjoined stream") + f": {names}",
-            acl_error=107025,
-            rule="every side stream of a capture must be joined back into the capturing stream",
-            fix="capture_stream.wait_stream(side_stream) before the end of the capture",
-        )
-
-
 def _find_pool(handle: tuple[int, int] | None, stream: StreamState) -> GraphPool:
     if handle is None:
         handle = graph_pool_handle()
@@ -312,7 +232,7 @@ class graph:
         npu_graph: NPUGraph,
         pool: tuple[int, int] | None = None,
         stream: streams.Stream | None = None,
-        auto_dispatch_capture: bool = False,
+        auto_dispatch_capture: bool | str = False,
         capture_error_mode: str = "global",
     ) -> None:
         if isinstance(auto_dispatch_capture, str):
@@ -344,9 +264,7 @@ class graph:
             gc.collect()
         self._context.__enter__()
         try:
-            self.npu_graph.capture_begin(
-                pool=self.pool, capture_error_mode=self.capture_error_mode
-            )
+            self.npu_graph.capture_begin(pool=self.pool, capture_error_mode=self.capture_error_mode)
         except BaseException:
             self._context.__exit__(None, None, None)
             raise

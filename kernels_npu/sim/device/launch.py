@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -20,10 +20,7 @@ from kernels_npu.sim.device.streams import Stream, find_by_handle
 
 if TYPE_CHECKING:
     from kernels_npu.sim.frontend.jit import JITKernel
-    from kernels_npu.sim.machine import GmArg, LaunchRecord
-
-#: Called with the record of every launch that executed, eager or replayed (reports subscribe here).
-record_listeners: list[Callable[[LaunchRecord], None]] = []
+    from kernels_npu.sim.machine import GmArg
 
 _plans: WeakKeyDictionary[Any, LaunchPlan] = WeakKeyDictionary()
 
@@ -76,7 +73,7 @@ def _call(kernel: JITKernel, args: Sequence[Any], stream: Any) -> Any:
     blocks = [block_of(t) for _, t in tensors]
     if stream is not None:
         _refuse_overtaking(plan, state, blocks)
-    launch = partial(_execute, kernel.compiled, _gm_args(plan, arguments, blocks))
+    launch = partial(kernel.compiled.launch, _gm_args(plan, arguments, blocks))
     if state.session is not None:
         state.session.record(
             state, launch, plan.name, _touches(plan, tensors, blocks), kind="kernel"
@@ -86,12 +83,6 @@ def _call(kernel: JITKernel, args: Sequence[Any], stream: Any) -> Any:
     live.eager_launches[plan.name] += 1
     launch()
     return result
-
-
-def _execute(compiled: Any, args: list[GmArg | int | float]) -> None:
-    record = compiled.launch(args)
-    for listener in record_listeners:
-        listener(record)
 
 
 def _allocate(state: StreamState, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

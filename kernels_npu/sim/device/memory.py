@@ -130,7 +130,7 @@ def block_of(tensor: torch.Tensor) -> Block:
 def host(tensor: torch.Tensor) -> torch.Tensor:
     """The CPU alias of an npu tensor: same bytes, shape, strides and dtype."""
     block = block_of(tensor)
-    key = (tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset())
+    key = (tensor.dtype, tensor.shape, tensor.stride(), int(tensor.storage_offset()))
     alias = block.aliases.get(key)
     return block.alias(key) if alias is None else alias
 

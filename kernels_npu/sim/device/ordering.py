@@ -47,7 +47,7 @@ class Touch:
 def extent(tensor: torch.Tensor) -> tuple[int, int]:
     """First and one past the last byte that the strided `tensor` can reach in its storage."""
     size = tensor.element_size()
-    start = tensor.storage_offset() * size
+    start = int(tensor.storage_offset()) * size
     if tensor.numel() == 0:
         return start, start
     reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
@@ -122,9 +122,7 @@ def _record(
     accesses[:] = kept
 
 
-def _report(
-    stream: StreamState, old: Access, touch: Touch, seq: int, op: str, where: str
-) -> None:
+def _report(stream: StreamState, old: Access, touch: Touch, seq: int, op: str, where: str) -> None:
     mode = process.settings.stream_order
     if mode == "off":
         return

@@ -173,8 +173,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "resize_": resize,
     "set_": set_empty,
     "set_.source_Storage": _redispatched(_aten.set_.source_Storage),
-    "set_.source_Storage_storage_offset": _redispatched(
-        _aten.set_.source_Storage_storage_offset
-    ),
+    "set_.source_Storage_storage_offset": _redispatched(_aten.set_.source_Storage_storage_offset),
     "set_.source_Tensor": _redispatched(_aten.set_.source_Tensor),
 }

@@ -136,8 +136,6 @@ def evaluate_shapes(
     try:
         return info.op._op(*meta_args, **meta_kwargs)
     except NotImplementedError:
-        import torch._meta_registrations  # registers the shape functions that are written in Python
-
         try:
             return info.op._op(*meta_args, **meta_kwargs)
         except NotImplementedError as error:

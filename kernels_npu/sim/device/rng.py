@@ -30,13 +30,13 @@ class Generator(_HostGenerator):
     """The random state of one device: the host's Mersenne twister under the device's name."""
 
     def __new__(cls, index: int) -> Generator:
-        return super().__new__(cls, device="cpu")
+        return super().__new__(cls, device="cpu")  # type: ignore[call-arg]
 
     def __init__(self, index: int) -> None:
         self.index = index
 
     @property
-    def device(self) -> torch.device:
+    def device(self) -> torch.device:  # type: ignore[override]
         """The device whose operations draw from this generator."""
         return torch.device("npu", self.index)
 

@@ -42,7 +42,14 @@ class OpInfo:
 
 
 #: Composite operations that return their input or a piece of it without saying so in the schema.
-_SILENT_ALIASES = ("_unsafe_view", "unsafe_split", "lift", "data", "_reshape_from", "requires_grad_")
+_SILENT_ALIASES = (
+    "_unsafe_view",
+    "unsafe_split",
+    "lift",
+    "data",
+    "_reshape_from",
+    "requires_grad_",
+)
 #: Handled by hand, or meaningless on a device of this kind.
 _EXCLUDED = (
     "record_stream",
@@ -102,7 +109,11 @@ def leaf_operations() -> Iterator[OpInfo]:
             continue
         if not any(
             _has_kernel(qualified, key)
-            for key in ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+            for key in (
+                "CPU",
+                "CompositeExplicitAutograd",
+                "CompositeExplicitAutogradNonFunctional",
+            )
         ):
             continue
         info = analyse(getattr(getattr(torch.ops.aten, packet), overload or "default"), qualified)
