@@ -11,7 +11,6 @@ import importlib
 import os
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kernels_npu.errors import EnvironmentProblem
@@ -103,28 +102,34 @@ def _simulated_device() -> bool:
     return "kernels_npu.sim.device" in sys.modules and "torch_npu._C" not in sys.modules
 
 
-def _load() -> tuple[str, ModuleType, Any]:
+def _load() -> dict[str, Any]:
     chosen = choose(tilelang_directory(), os.environ.get(VARIABLE, "auto"), _simulated_device())
     if chosen == "adapter":
-        module = importlib.import_module("tilelang")
-        return chosen, module, importlib.import_module("tilelang.language")
-    frontend = importlib.import_module("kernels_npu.sim.frontend")
-    return chosen, frontend.tilelang, frontend.T
+        tilelang = importlib.import_module("tilelang")
+        language = importlib.import_module("tilelang.language")
+        layouts = importlib.import_module("tilelang.intrinsics")
+    else:
+        frontend = importlib.import_module("kernels_npu.sim.frontend")
+        tilelang, language = frontend.tilelang, frontend.T
+        layouts = tilelang.intrinsics
+    return {
+        "name": chosen,
+        "tilelang": tilelang,
+        "T": language,
+        "make_zn_layout": layouts.make_zn_layout,
+    }
 
 
 if TYPE_CHECKING:
     name: str
     tilelang: Any
     T: Any
+    make_zn_layout: Any
 
 
 def __getattr__(attribute: str) -> Any:
-    """Load at the first use, so that asking about installations loads nothing."""
-    if attribute in ("name", "tilelang", "T", "make_zn_layout"):
-        loaded, module, language = _load()
-        layouts = importlib.import_module(f"{module.__name__}.intrinsics") if loaded == "adapter" else module.intrinsics
-        globals().update(
-            name=loaded, tilelang=module, T=language, make_zn_layout=layouts.make_zn_layout
-        )
-        return globals()[attribute]
-    raise AttributeError(f"module {__name__!r} has no attribute {attribute!r}")
+    """Load a dialect at the first use, so that asking about installations loads nothing."""
+    if attribute not in ("name", "tilelang", "T", "make_zn_layout"):
+        raise AttributeError(f"module {__name__!r} has no attribute {attribute!r}")
+    globals().update(_load())
+    return globals()[attribute]
