@@ -190,7 +190,9 @@ def _verify(
 ) -> dict[str, Any]:
     replay = verify_replay(session, rounds=_ROUNDS, every_bucket=False, report=report)
     report.stage("compare with transformers")
-    reference = check_against_reference(session.source, generations, DTYPES[session.options.dtype])
+    reference = check_against_reference(
+        session.source, generations, DTYPES[session.options.dtype], isolated=True
+    )
     return {
         "eager_vs_replay": None if replay is None else replay.to_dict(),
         "reference": reference.to_dict(),

@@ -131,7 +131,6 @@ def _options(arguments: argparse.Namespace) -> GenerateOptions:
         )
     from ascend_infer.generation import GenerateOptions
     from ascend_infer.sampling import SamplingParams
-    from ascend_infer.simulation import SimulationOptions
 
     return GenerateOptions(
         model=arguments.model,
@@ -154,11 +153,7 @@ def _options(arguments: argparse.Namespace) -> GenerateOptions:
         dtype=arguments.dtype,
         block_size=arguments.block_size,
         num_blocks=arguments.num_blocks or 0,
-        simulation=SimulationOptions(
-            checks=arguments.checks == "on",
-            schedule=arguments.schedule,
-            seed=arguments.schedule_seed,
-        ),
+        simulation=options.simulation(arguments),
     )
 
 

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from ascend_infer.devices import DEVICES
+from ascend_infer.simulation import SimulationOptions
 
 DTYPE_NAMES = ("float16", "bfloat16", "float32")
 SCHEDULES = ("eager", "late", "random")
@@ -64,9 +65,10 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("simulated NPU")
     group.add_argument(
         "--checks",
-        choices=("on", "off"),
         default="on",
-        help="look for races, missing flags, uninitialised data, ... (default: on; off is faster)",
+        metavar="on|off|NAME,...",
+        help="look for races, missing flags, uninitialised data, ... (default: on; off is faster; "
+        "or the names of the checks to make)",
     )
     group.add_argument(
         "--schedule",
@@ -79,6 +81,13 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
         type=integer(0),
         default=0,
         help="seed of the random schedule (default: 0)",
+    )
+
+
+def simulation(arguments: argparse.Namespace) -> SimulationOptions:
+    """The options of `add_simulation` as data."""
+    return SimulationOptions(
+        checks=arguments.checks, schedule=arguments.schedule, seed=arguments.schedule_seed
     )
 
 

@@ -10,7 +10,8 @@ import torch
 from ascend_infer.devices import open_device
 from ascend_infer.engine import Generation, Request
 from ascend_infer.model.catalogue import resolve
-from ascend_infer.reference_check import check_against_reference, reference_model
+from ascend_infer.reference import reference_model
+from ascend_infer.reference_check import check_against_reference
 from ascend_infer.sampling import SamplingParams
 from ascend_infer.session import Session, SessionOptions, open_session
 from kernels_npu.errors import AscendInferError

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from kernels_npu.sim.machine import CompiledKernel
 
 TARGETS = ("auto", "ascendc", "pto")
+#: What `target="auto"` means for kernels compiled from now on (`ascend-infer sim run --target`).
+auto_target = "ascendc"
 BACKENDS = ("cython", "ctypes", "dlpack")
 
 
@@ -166,7 +168,7 @@ def _target(target: Any) -> str:
             + "; mainline's are others",
             fix='use target="ascendc" or "pto"',
         )
-    return "ascendc" if target == "auto" else str(target)
+    return auto_target if target == "auto" else str(target)
 
 
 def _backend(name: Any) -> str:
