@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from kernels_npu.sim.device.errors import DeviceError
-from kernels_npu.sim.device.state import device_state, process
+from kernels_npu.sim.device.state import current, device_state, process
 
 CPU = torch.device("cpu")
 #: Bytes of memory that nothing has written: a NaN in every float format, -1 in every integer.
@@ -48,7 +48,7 @@ class Block:
 
     base: a CPU tensor at the start of the memory; it owns the bytes. aliases: CPU views by geometry.
     read, write: numbers of the newest operation that did so on the default stream, as long as the device
-    has used no other. queued: the newest operation of torch's task queue. accesses: see `ordering`.
+    has used no other; `write` of a new storage is a number on the stream with uid `stream`. queued: the newest operation of torch's task queue. accesses: see `ordering`.
     """
 
     __slots__ = (
@@ -63,6 +63,7 @@ class Block:
         "queued",
         "raw",
         "read",
+        "stream",
         "write",
         "writer",
     )
@@ -78,6 +79,7 @@ class Block:
         self.accesses: list[Any] | None = None
         self.owner = owner
         self.device = device = process.devices[index]
+        self.stream = device.default_stream.uid
         device.allocated += nbytes
         if device.allocated > device.peak:
             device.peak = device.allocated
@@ -155,6 +157,8 @@ def wrap(
     block.write = seq
     block.writer = writer
     block.queued = block.device.queued if seq else 0
+    if seq and not block.device.single_stream:
+        block.stream = current.streams[index].uid
     storage.npu_block = block  # type: ignore[attr-defined]
     return result
 

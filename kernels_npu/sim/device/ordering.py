@@ -93,8 +93,8 @@ def _accesses(block: Block) -> list[Access]:
     """The block's newest accesses; what the one-stream time left behind becomes whole-block entries."""
     if block.accesses is None:
         block.accesses = accesses = []
-        stream = block.device.default_stream.uid
-        for seq, write in ((block.write, True), (block.read, False)):
+        default = block.device.default_stream.uid
+        for seq, write, stream in ((block.write, True, block.stream), (block.read, False, default)):
             if seq:
                 op = block.writer if write else "an earlier operation"
                 accesses.append(Access(stream, seq, 0, block.nbytes, write, op, ""))
