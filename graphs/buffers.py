@@ -126,12 +126,13 @@ class DecodeBuffers:
             )
         target = self.slice(bucket)
         slot = self.staging.acquire()
+        staged = slot.rows(bucket)
         try:
             for name in INPUT_NAMES:
                 source: torch.Tensor = getattr(batch, name)
                 if source.device.type == "cpu":
                     slot.write(name, batch, bucket)
-                    getattr(target, name).copy_(slot.tensors[name][:bucket], non_blocking=True)
+                    getattr(target, name).copy_(staged[name], non_blocking=True)
                 else:
                     _copy_on_device(getattr(target, name), source, PADDING[name])
         finally:

@@ -8,6 +8,10 @@ after the last copy from it; the slot is written again only when that event has 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import torch
+
 from graphs.batch import INPUT_DTYPES, INPUT_NAMES, PADDING, DecodeBatch, InputName
 from graphs.device_api import DeviceApi
 
@@ -16,7 +20,7 @@ class StagingSlot:
     """One set of host buffers, full size, and the event that says when they are free again."""
 
     def __init__(self, api: DeviceApi, max_batch: int, max_blocks: int) -> None:
-        self.tensors = {
+        self._tensors = {
             name: api.host_staging(
                 (max_batch, max_blocks) if name == "block_table" else (max_batch,),
                 INPUT_DTYPES[name],
@@ -24,7 +28,8 @@ class StagingSlot:
             for name in INPUT_NAMES
         }
         # NumPy views: assigning a slice costs a tenth of the same assignment through torch.
-        self._arrays = {name: tensor.numpy() for name, tensor in self.tensors.items()}
+        self._arrays = {name: tensor.numpy() for name, tensor in self._tensors.items()}
+        self._rows: dict[int, dict[InputName, torch.Tensor]] = {}
         self._api = api
         self._free = api.new_event()
         self._in_flight = False
@@ -41,6 +46,16 @@ class StagingSlot:
             self._free.record(self._api.current_stream())
         self._in_flight = True
 
+    def rows(self, bucket: int) -> Mapping[InputName, torch.Tensor]:
+        """The first `bucket` rows of every host buffer; made once, because a cut costs as much as
+        the copy from it.
+        """
+        rows = self._rows.get(bucket)
+        if rows is None:
+            rows = {name: tensor[:bucket] for name, tensor in self._tensors.items()}
+            self._rows[bucket] = rows
+        return rows
+
     def write(self, name: InputName, batch: DecodeBatch, bucket: int) -> None:
         """Put one input of a host batch into the first `bucket` rows, padding included."""
         array = self._arrays[name]
@@ -49,10 +64,12 @@ class StagingSlot:
         if name == "block_table":
             width = source.shape[1]
             array[:size, :width] = source
-            array[:size, width:] = PADDING[name]
+            if width < array.shape[1]:
+                array[:size, width:] = PADDING[name]
         else:
             array[:size] = source
-        array[size:bucket] = PADDING[name]
+        if size < bucket:
+            array[size:bucket] = PADDING[name]
 
 
 class StagingRing:
