@@ -151,6 +151,7 @@ CODES: dict[str, str] = {
     "AI-BOUND-005": "A compare covers a number of bytes that is not a multiple of 256.",
     "AI-BOUND-006": "A vector or copy operand does not start on a 32-byte boundary.",
     "AI-BOUND-007": "A tensor has fewer bytes than the kernel's declared shape.",
+    "AI-BOUND-008": "A copy names a row past the end of a tensor; nothing is moved.",
     "AI-TYPE-001": "The vector unit lacks this arithmetic for this dtype.",
     "AI-TYPE-002": "Operands of a vector operation have different dtypes.",
     "AI-TYPE-003": "The vector unit has no conversion between these dtypes.",

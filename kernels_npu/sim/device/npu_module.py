@@ -176,8 +176,16 @@ def initial_seed() -> int:
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """Dtypes that autocast may choose."""
-    return [torch.float16, torch.bfloat16]
+    """Not simulated; `torch.autocast("npu")` asks for this first.
+
+    Raises:
+        NotSimulatedError: AI-DEV-008.
+    """
+    raise NotSimulatedError(
+        "AI-DEV-008",
+        "torch.autocast('npu') is not simulated",
+        fix="convert the model: model.to(torch.bfloat16)",
+    )
 
 
 def is_bf16_supported() -> bool:

@@ -34,7 +34,7 @@ def enable(device_count: int = 1) -> None:
     _check_key()
     from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-    from kernels_npu.sim.device import accelerator, dispatch, npu_module, pinned, rng, serialization
+    from kernels_npu.sim.device import accelerator, dispatch, npu_module, pinned, rng, storages
 
     module = npu_module.build()
     _setup_privateuseone_for_python_backend("npu", module)
@@ -42,7 +42,7 @@ def enable(device_count: int = 1) -> None:
     torch.Generator = rng.TorchGenerator  # type: ignore[assignment,misc]
     accelerator.install()
     pinned.install()
-    serialization.install()
+    storages.install()
     torch_npu_shim.install(module)
     if "tilelang" not in sys.modules:
         from kernels_npu.sim.frontend.shims import install_shims

@@ -326,6 +326,10 @@ class CoreCodegen:
                         tests[rect.row_dim] += f" < {shape[rect.row_dim]} and {rows} > 0"
             self.emit(f"if not ({' and '.join(tests)}):")
             self.emit(f"    R.out_of_bounds({site.index}, {index}, ({', '.join(mins)},))")
+            row = rect.row_dim
+            if row is not None and rows == "1" and tests[row] == f"0 <= {mins[row]}":
+                self.emit(f"elif {mins[row]} >= {shape[row]}:")
+                self.emit(f"    R.beyond_border({site.index}, {index}, ({', '.join(mins)},))")
         parts = list(mins)
         parts[last] = f"{mins[last]}:{mins[last]} + {cols}"
         name = self._temporary()

@@ -123,6 +123,19 @@ class CoreRuntime:
         launch.log.add(("bounds", site, self.core), raise_now)
         raise StopLaunch
 
+    def beyond_border(self, site: int, tensor: int, where: tuple[int, ...]) -> None:
+        """A move of one row that lies past the tensor's end: the device clips it to nothing."""
+        launch = self.state.launch
+        assert launch is not None
+        self.report(
+            "AI-BOUND-008",
+            WARNING,
+            f"{self.sites[site].op} names {launch.tensor_names[tensor]}{list(where)}, past the last "
+            "row; nothing is moved (a load leaves the pad value)",
+            site,
+            "guard the access if the row was meant to exist",
+        )
+
     def out_of_buffer(self, site: int, buffer: int, offset: int, last: int) -> None:
         launch = self.state.launch
         assert launch is not None

@@ -222,7 +222,8 @@ def _gm_to_l1(stmt: ir.TileOp, src: _Side, dst: _Side, context: LoweringContext)
 
 
 def _l1_to_l0(stmt: ir.TileOp, src: _Side, dst: _Side, context: LoweringContext) -> Instruction:
-    target = _tile(_Side(dst.buffer, tuple(_ZERO for _ in dst.mins), _whole(dst.buffer)), stmt)
+    tile = shape_of(dst.buffer, stmt.loc)  # its last two dimensions; leading ones are slots
+    target = View(dst.buffer, linear(tile, dst.mins), tile[-2], tile[-1], tile[-1], flat=False)
     transpose = bool(stmt.attrs.get("transpose", False))
     shape = shape_of(src.buffer, stmt.loc)
     rows, cols = (target.cols, target.rows) if transpose else (target.rows, target.cols)

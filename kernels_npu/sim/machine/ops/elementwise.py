@@ -137,6 +137,17 @@ def clamped(a: View, count: int) -> View:
     return View(a.buffer, a.offset, 1, count, count, flat=True)
 
 
+def _on_integers(kernel: Callable[..., object]) -> Callable[[AnyArray, AnyArray], None]:
+    """What is left of a float function on an integer buffer; reported before it runs."""
+
+    def run(a: AnyArray, out: AnyArray) -> None:
+        wide = np.empty(out.shape, dtype=np.float64)
+        kernel(a.astype(np.float64), wide)
+        np.copyto(out, np.nan_to_num(wide), casting="unsafe")
+
+    return run
+
+
 @lowers(*_BINARY)
 def lower_binary(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     """`op(dst, src0, src1)`; a scalar `src1` is a run-time number."""
@@ -178,10 +189,13 @@ def lower_unary(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     src = clamped(flat_view(stmt.operands[1], stmt.loc), dst.count)
     check_dtype(stmt, dst, context)
     _same_dtype(stmt, dst, src)
+    kernel = _UNARY[stmt.op]
+    if stmt.op in _FLOAT_ONLY and not is_float(dst.buffer.dtype):
+        kernel = _on_integers(kernel)
     return Instruction(
         op=stmt.op,
         pipe="V",
-        kernel=_UNARY[stmt.op],
+        kernel=kernel,
         args=(src, dst),
         reads=(src,),
         writes=(dst,),

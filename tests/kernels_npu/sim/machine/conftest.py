@@ -1,0 +1,77 @@
+"""`launch`: run a JIT kernel on NumPy arrays, without the PyTorch device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from kernels_npu.sim.config import Checks, SimConfig, current_config
+from kernels_npu.sim.dtypes import numpy_dtype
+from kernels_npu.sim.frontend import JITKernel
+from kernels_npu.sim.machine import Finding, GmArg, LaunchRecord
+
+Array = npt.NDArray[np.generic]
+
+
+@dataclass
+class Launched:
+    """What a launch gave: output arrays in the order of `out_idx`, and its record."""
+
+    outputs: list[Array]
+    record: LaunchRecord
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [f for f in self.record.findings if f.severity == "error"]
+
+    @property
+    def codes(self) -> set[str]:
+        return {f.code for f in self.record.findings}
+
+
+def launch_kernel(
+    kernel: JITKernel,
+    *inputs: Array | int | float,
+    checks: Checks | None = None,
+    schedule: tuple[str, int] | None = None,
+) -> Launched:
+    """Launch on `inputs`; outputs and workspaces are allocated and poisoned."""
+    given = iter(inputs)
+    args: list[GmArg | int | float] = []
+    outputs: list[Array] = []
+    for index, param in enumerate(kernel.prim_func.params):
+        if index in kernel.out_idx or index in kernel.workspace_idx:
+            element = numpy_dtype(param.dtype)
+            shape = [int(d.value) for d in map(_const, param.shape)]
+            poison = np.full(int(np.prod(shape)) * element.itemsize, 0xFF, np.uint8)
+            array = poison.view(element).reshape(shape)
+            if index in kernel.out_idx:
+                outputs.append(array)
+        else:
+            value = next(given)
+            if not isinstance(value, np.ndarray):
+                args.append(value)
+                continue
+            array = value
+        data = array.reshape(-1).view(np.uint8)
+        args.append(GmArg(data, array.shape, param.dtype, param.name))
+    name, seed = schedule or (current_config().schedule, current_config().seed)
+    config = SimConfig(
+        schedule=name, seed=seed, checks=checks or Checks(), on_finding="report"
+    )
+    return Launched(outputs, kernel.compiled.launch(args, config))
+
+
+def _const(dim: object) -> object:
+    from kernels_npu.sim import ir
+
+    return ir.as_expr(dim)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def launch() -> Callable[..., Launched]:
+    return launch_kernel
