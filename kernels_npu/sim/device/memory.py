@@ -48,7 +48,8 @@ class Block:
 
     base: a CPU tensor at the start of the memory; it owns the bytes. aliases: CPU views by geometry.
     read, write: numbers of the newest operation that did so on the default stream, as long as the device
-    has used no other; `write` of a new storage is a number on the stream with uid `stream`. queued: the newest operation of torch's task queue. accesses: see `ordering`.
+    has used no other; `write` of a new storage is a number on the stream with uid `stream`. queued: the
+    newest operation of torch's task queue. accesses: see `ordering`.
     """
 
     __slots__ = (
