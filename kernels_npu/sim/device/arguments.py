@@ -54,7 +54,11 @@ class Operands:
 
     def _foreign(self, tensor: Tensor) -> Tensor:
         if tensor.device.type == "npu":
-            block_of(tensor)
+            alias = host(tensor)
+            self.blocks.append(block_of(tensor))
+            self.hosts.append(alias)
+            self.index = max(self.index, tensor.get_device())
+            return alias
         if tensor.device != CPU:
             raise mixed_devices(self.op, "npu", str(tensor.device))
         if tensor.dim():

@@ -14,6 +14,9 @@ from kernels_npu.sim.device.ordering import Access, Touch, enqueue_recorded
 from kernels_npu.sim.device.pool import GraphPool, Output, PoolSlot
 from kernels_npu.sim.device.state import StreamState, process
 
+#: The runtime calls behind blocking reads and copies, for messages.
+WAIT_CALL = "aclrtSynchronizeStreamWithTimeout"
+COPY_CALL = "aclrtMemcpyAsync"
 MODES = ("global", "thread_local", "relaxed")
 
 

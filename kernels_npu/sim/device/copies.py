@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from kernels_npu.sim.device.arguments import Operands
-from kernels_npu.sim.device.capture import forbid, forbid_pageable
+from kernels_npu.sim.device.capture import COPY_CALL, WAIT_CALL, forbid, forbid_pageable
 from kernels_npu.sim.device.memory import CPU, device_index, wrap
 from kernels_npu.sim.device.ordering import touches
 from kernels_npu.sim.device.pinned import is_pinned
@@ -23,9 +23,6 @@ _host_to_copy = _aten._to_copy.default._op
 _host_copy = _aten.copy_.default._op
 _host_item = _aten._local_scalar_dense.default._op
 _TO_COPY = analyse(_aten._to_copy.default, "aten::_to_copy")
-
-COPY_CALL = "aclrtMemcpyAsync"
-WAIT_CALL = "aclrtSynchronizeStreamWithTimeout"
 
 
 def to_copy(self: Tensor, **kwargs: Any) -> Tensor:
@@ -109,7 +106,12 @@ def copy_from(self: Tensor, dst: Tensor, non_blocking: bool = False) -> Tensor:
     return copy_into(dst, self, non_blocking)
 
 
+def record_stream(self: Tensor, s: torch.Stream) -> None:
+    """`aten::record_stream`: nothing to do, memory here is never reused while a stream may touch it."""
+
+
 KERNELS = {
+    "record_stream": record_stream,
     "_to_copy": to_copy,
     "copy_": copy_into,
     "_copy_from": copy_from,

@@ -15,7 +15,7 @@ import torch
 
 from kernels_npu.sim.device import recording, rng
 from kernels_npu.sim.device.arguments import Operands, mixed_devices
-from kernels_npu.sim.device.capture import forbid
+from kernels_npu.sim.device.capture import COPY_CALL, WAIT_CALL, forbid, forbid_pageable
 from kernels_npu.sim.device.counters import live
 from kernels_npu.sim.device.memory import CPU, device_index, wrap
 from kernels_npu.sim.device.ordering import enqueue, host_waits_for, stream_clock, touches
@@ -63,6 +63,15 @@ def refuse_strangers(operands: Operands) -> None:
         raise mixed_devices(operands.op, f"npu:{max(operands.index, 0)}", "cpu")
 
 
+def _copy_strangers(operands: Operands) -> None:
+    """Index tensors may come from the host; they are copied, which capture forbids."""
+    forbid_pageable(COPY_CALL)
+
+
+def _stranger_rule(info: OpInfo) -> Callable[[Operands], None]:
+    return _copy_strangers if info.host_indices else refuse_strangers
+
+
 def wrap_all(result: Any, index: int, seq: int, op: str) -> Any:
     """npu tensors for the CPU tensors in an operation's result."""
     if isinstance(result, Tensor):
@@ -72,9 +81,15 @@ def wrap_all(result: Any, index: int, seq: int, op: str) -> Any:
     return result
 
 
+def _selects_by_mask(indices: Any) -> bool:
+    return any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in indices)
+
+
 def functional(info: OpInfo) -> Kernel:
     """Reads its operands and returns new tensors."""
     call = info.op._op
+    refuse_strangers = _stranger_rule(info)
+    masks = info.name == "index.Tensor"
     name = info.name
     waits = info.waits
     random = rng.runner(info) if info.random else None
@@ -92,14 +107,16 @@ def functional(info: OpInfo) -> Kernel:
                 kwargs.pop("pin_memory", None)
         if operands.strangers:
             refuse_strangers(operands)
+        if masks and _selects_by_mask(host_args[1]):
+            synchronize(current.streams[operands.index], WAIT_CALL)
         index = operands.index
         stream = current.streams[index]
         if stream.session is not None:
             if waits:
-                forbid("aclrtSynchronizeStreamWithTimeout")
+                forbid(WAIT_CALL)
             return recording.functional(stream, info, operands, host_args, kwargs, random)
         if waits:
-            synchronize(stream, "aclrtSynchronizeStreamWithTimeout")
+            synchronize(stream, WAIT_CALL)
         seq = submit(stream, operands, 0, name)
         run = call if random is None else random(index)
         result = run(*host_args, **kwargs)
@@ -143,6 +160,7 @@ def inplace(info: OpInfo) -> Kernel:
     written = info.written
     random = rng.runner(info) if info.random else None
     returned = _returned_arguments(info)
+    strangers = _stranger_rule(info)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         operands = Operands(name)
@@ -156,8 +174,10 @@ def inplace(info: OpInfo) -> Kernel:
                 bits |= (1 << len(operands.blocks)) - (1 << before)
         if kwargs:
             kwargs = {k: convert(v) for k, v in kwargs.items()}
-        if operands.strangers or not bits:
+        if not bits:
             raise mixed_devices(name, f"npu:{max(operands.index, 0)}", "cpu")
+        if operands.strangers:
+            strangers(operands)
         stream = current.streams[operands.index]
         if stream.session is not None:
             recording.inplace(stream, info, operands, bits, host_args, kwargs, random)

@@ -39,6 +39,7 @@ _device_field = ctypes.c_int64.from_address
 _DEVICE_OFFSET = 8
 #: kDLExtDev, which PyTorch maps to PrivateUse1; the index sits in the upper half.
 _EXTENSION_DEVICE = 12
+_HOST_DEVICE = 1
 
 AliasKey = tuple[torch.dtype, torch.Size, tuple[int, ...], int]
 
@@ -116,18 +117,37 @@ def block_of(tensor: torch.Tensor) -> Block:
     """The memory behind an npu tensor.
 
     Raises:
-        DeviceError: AI-DEV-007 when the simulated device did not make the tensor's storage.
+        DeviceError: AI-DEV-007 when there is none (`torch._C._acc.create_empty_tensor`, FakeTensor).
     """
     try:
         block: Block = tensor.untyped_storage().npu_block  # type: ignore[attr-defined]
-    except AttributeError:
+    except (AttributeError, NotImplementedError):
+        return _adopt(tensor)
+    return block
+
+
+def _adopt(tensor: torch.Tensor) -> Block:
+    """A passing view of memory that PyTorch wrapped by itself, as when it writes a storage to a file."""
+    if tensor.numel() and not tensor.data_ptr():
         raise DeviceError(
             "AI-DEV-007",
             f"a tensor of {tuple(tensor.shape)} on {tensor.device} has no simulated memory",
             rule="only tensors that the simulated device allocated can be used on it",
             fix="create it with device='npu' or move it with .npu()",
-        ) from None
+        )
+    block = Block(_relabel(tensor, _HOST_DEVICE), max(tensor.get_device(), 0), 0)
+    geometry = (tensor.dtype, tensor.shape, tensor.stride(), int(tensor.storage_offset()))
+    block.aliases[geometry] = block.base
     return block
+
+
+def _relabel(tensor: torch.Tensor, device: int) -> torch.Tensor:
+    """The same memory as a tensor of another DLPack device."""
+    capsule = _to_dlpack(tensor)
+    field = _device_field(_capsule_pointer(capsule, b"dltensor") + _DEVICE_OFFSET)
+    field.value = device
+    relabelled: torch.Tensor = _from_dlpack(capsule)
+    return relabelled
 
 
 def host(tensor: torch.Tensor) -> torch.Tensor:
@@ -148,10 +168,7 @@ def wrap(
     """
     if tensor.storage_offset():
         tensor = _clone(tensor)
-    capsule = _to_dlpack(tensor)
-    field = _device_field(_capsule_pointer(capsule, b"dltensor") + _DEVICE_OFFSET)
-    field.value = _EXTENSION_DEVICE | index << 32
-    result: torch.Tensor = _from_dlpack(capsule)
+    result = _relabel(tensor, _EXTENSION_DEVICE | index << 32)
     storage = result.untyped_storage()
     block = Block(tensor, index, storage.nbytes(), owner)
     block.aliases[(tensor.dtype, tensor.shape, tensor.stride(), 0)] = tensor

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 
@@ -15,6 +16,8 @@ from kernels_npu.sim.device.state import device_state, process
 
 _HostGenerator = torch._C.Generator
 _generators: dict[int, Generator] = {}
+#: PyTorch hands kernels a new Python object for the same generator; the address of its state identifies it.
+_by_address: WeakValueDictionary[int, Generator] = WeakValueDictionary()
 
 
 class _GeneratorType(type):
@@ -34,6 +37,7 @@ class Generator(_HostGenerator):
 
     def __init__(self, index: int) -> None:
         self.index = index
+        _by_address[self._cdata] = self  # type: ignore[attr-defined]
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
@@ -123,7 +127,7 @@ def _with_generator(call: Callable[..., Any]) -> Callable[[int], Callable[..., A
             given = kwargs.get("generator")
             if given is None:
                 kwargs["generator"] = default_generator(index)
-            elif type(given) is not Generator:
+            elif given._cdata not in _by_address:
                 raise DeviceError(
                     "AI-DEV-009",
                     f"Expected a 'npu' device type for generator but found '{given.device.type}'",

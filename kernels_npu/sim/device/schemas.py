@@ -28,7 +28,8 @@ class OpInfo:
 
     written: positions or names of the arguments that it writes. outputs: names of keyword-only written
     arguments (`out`). generator: its schema takes one. random: it draws random numbers. waits: its result
-    has a shape or value that the host must know, so it synchronises.
+    has a shape or value that the host must know, so it synchronises. host_indices: it takes index tensors
+    from the host too, and copies them.
     """
 
     op: Any
@@ -39,6 +40,7 @@ class OpInfo:
     generator: bool
     random: bool
     waits: bool
+    host_indices: bool
 
 
 #: Composite operations that return their input or a piece of it without saying so in the schema.
@@ -91,6 +93,7 @@ _EXCLUDED = (
     "_print",
     "_is_zerotensor",
 )
+_INDEXING = frozenset({"index", "index_put", "index_put_", "_index_put_impl_"})
 _DATA_DEPENDENT = (
     torch.Tag.dynamic_output_shape,
     torch.Tag.data_dependent_output,
@@ -153,6 +156,7 @@ def analyse(op: Any, qualified: str) -> OpInfo | None:
         generator=generator,
         random=generator or torch.Tag.nondeterministic_seeded in op.tags,
         waits=any(tag in op.tags for tag in _DATA_DEPENDENT) and packet_name(op) != "index",
+        host_indices=packet_name(op) in _INDEXING,
     )
 
 
