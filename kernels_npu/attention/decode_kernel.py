@@ -27,7 +27,7 @@ from kernels_npu.dialect import T, make_zn_layout, tilelang
 
 # Cross-core flag ids, one per slot.
 S_FILLED, P_FILLED, O_FILLED = 0, 2, 4
-# Event ids of the cube core, per pair of pipes: K and V have two slots in L1 (id + slot), P too.
+# Event ids of the cube core, per pair of pipes: K, V and P have two slots in L1 (id + slot).
 K, V, P = 0, 2, 4
 QK, PV = 0, 1  # L0B, L0C: one buffer for each product
 # Event ids of the vector cores: 0 is the score tile's, 1 the output tile's.
@@ -202,7 +202,6 @@ def paged_decode_attention_kernel(
                                 value_cache, block_table, sequence, head, origin + k * keys, seq_len,
                                 v_l1_1,
                             )
-                        T.set_flag("mte2", "mte1", V + k % 2)
 
                         # S(k) = Q K(k)^T, summed over the slices of the head dimension.
                         T.wait_flag("mte2", "mte1", K + k % 2)
@@ -248,8 +247,8 @@ def paged_decode_attention_kernel(
                             T.copy(workspace_p[cid, 0, 0:live, 0:keys], p_l1_0)
                         else:
                             T.copy(workspace_p[cid, 1, 0:live, 0:keys], p_l1_1)
+                        # V(j) was loaded before P(j) on the same pipe: this announces both.
                         T.set_flag("mte2", "mte1", P + j % 2)
-                        T.wait_flag("mte2", "mte1", V + j % 2)
                         T.wait_flag("mte2", "mte1", P + j % 2)
                         for c in T.serial(chunks):
                             # Frees V's L0B, and for c = 0 also P's L0A: both were read by the last product.
