@@ -52,33 +52,35 @@ class Cell:
         self.written_in = -1
 
     def meets(self, other: Cell) -> bool:
-        """Whether the two ranges share a byte; exact for equal pitches and for runs."""
+        """Whether the two ranges share a byte; exact for runs and for boxes of one pitch."""
         if self.start >= other.stop or other.start >= self.stop:
             return False
-        if self.rows == 1 and other.rows == 1:
+        if self.rows == 1:
+            return other.rows == 1 or other.has_byte_in(self.start, self.stop)
+        if other.rows == 1:
+            return self.has_byte_in(other.start, other.stop)
+        if self.pitch != other.pitch:
             return True
-        if self.pitch == other.pitch or self.rows == 1 or other.rows == 1:
-            return _strided_overlap(self, other)
-        return True
+        return self._meets_box(other)
 
+    def has_byte_in(self, start: int, stop: int) -> bool:
+        """Whether a row of this box has a byte in [start, stop)."""
+        first = max(0, -(-(start - self.start - self.row_bytes + 1) // self.pitch))
+        return first < self.rows and self.start + first * self.pitch < stop
 
-def _strided_overlap(a: Cell, b: Cell) -> bool:
-    """Overlap of two boxes of rows with one pitch; a run counts as rows of the other's pitch."""
-    if a.rows == 1:
-        a, b = b, a
-    pitch = a.pitch
-    for row in range(a.rows):
-        start = a.start + row * pitch
-        stop = start + a.row_bytes
-        if b.rows == 1:
-            if start < b.stop and b.start < stop:
-                return True
-            continue
-        # first row of b that ends after `start`
-        first = max(0, -(-(start - b.start - b.row_bytes + 1) // pitch))
-        if first < b.rows and b.start + first * pitch < stop:
-            return True
-    return False
+    def _meets_box(self, other: Cell) -> bool:
+        pitch = self.pitch
+        row, column = divmod(self.start, pitch)
+        other_row, other_column = divmod(other.start, pitch)
+        if column + self.row_bytes <= pitch and other_column + other.row_bytes <= pitch:
+            return (
+                column < other_column + other.row_bytes
+                and other_column < column + self.row_bytes
+                and row < other_row + other.rows
+                and other_row < row + self.rows
+            )
+        starts = (self.start + i * pitch for i in range(self.rows))
+        return any(other.has_byte_in(start, start + self.row_bytes) for start in starts)
 
 
 class ShadowMemory:

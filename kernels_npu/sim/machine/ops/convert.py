@@ -10,6 +10,7 @@ from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
 from kernels_npu.sim.dtypes import numpy_dtype
 from kernels_npu.sim.machine import cost
+from kernels_npu.sim.machine.half import to_half
 from kernels_npu.sim.machine.instruction import AnyArray, Instruction, LoweringContext, lowers
 from kernels_npu.sim.machine.operands import View, flat_view, static_int
 from kernels_npu.sim.machine.ops.elementwise import all_sources
@@ -50,6 +51,8 @@ def converter(dst: str, src: str, mode: str) -> Converter:
     narrowing = is_float(src) and is_float(dst) and src == "float32" and dst != "float32"
     if narrowing and mode not in ("CAST_NONE", "CAST_RINT"):
         return _directed(dst, mode)
+    if src == "float32" and dst == "float16":
+        return to_half
     return lambda a, out: np.copyto(out, a, casting="unsafe")
 
 

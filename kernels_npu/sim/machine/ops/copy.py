@@ -14,6 +14,7 @@ import numpy as np
 from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine import cost
+from kernels_npu.sim.machine.half import to_half
 from kernels_npu.sim.machine.instruction import AnyArray, Instruction, LoweringContext, lowers
 from kernels_npu.sim.machine.operands import (
     Rect,
@@ -121,6 +122,8 @@ def _store(accumulate: bool) -> Callable[[AnyArray, AnyArray], None]:
             tile = tile.reshape(1, -1)[:, :cols] if run else tile[:rows, :cols]
         if accumulate:
             np.add(destination, tile, out=destination)
+        elif tile.dtype == np.float32 and destination.dtype == np.float16:
+            to_half(tile, destination)
         else:
             np.copyto(destination, tile, casting="unsafe")
 

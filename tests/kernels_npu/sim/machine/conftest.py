@@ -60,9 +60,7 @@ def launch_kernel(
         data = array.reshape(-1).view(np.uint8)
         args.append(GmArg(data, array.shape, param.dtype, param.name))
     name, seed = schedule or (current_config().schedule, current_config().seed)
-    config = SimConfig(
-        schedule=name, seed=seed, checks=checks or Checks(), on_finding="report"
-    )
+    config = SimConfig(schedule=name, seed=seed, checks=checks or Checks(), on_finding="report")
     return Launched(outputs, kernel.compiled.launch(args, config))
 
 

@@ -13,7 +13,9 @@ from kernels_npu.sim.frontend import T, tilelang
 ROWS, COLS, TILES = 16, 64, 6
 
 
-def double_kernel(*, load_wait: bool = True, store_wait: bool = True, free_wait: bool = True) -> Any:
+def double_kernel(
+    *, load_wait: bool = True, store_wait: bool = True, free_wait: bool = True
+) -> Any:
     """y = x + x, tile by tile through one UB buffer pair, with explicit flags."""
 
     @tilelang.jit(out_idx=[1])
