@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import os
 import sys
@@ -53,10 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     _require_writable(arguments.report)
     open_device("sim")
-    from kernels_npu.sim.frontend import jit
     from kernels_npu.sim.reporting import collect_report
 
-    jit.auto_target = arguments.target
+    # The package offers the decorator `jit` under the module's own name.
+    compiler: Any = importlib.import_module("kernels_npu.sim.frontend.jit")
+    compiler.auto_target = arguments.target
     with simulating(options.simulation(arguments)), collect_report() as report:
         exit_code = _execute(arguments)
     if exit_code == 0 and report.failed:
