@@ -24,7 +24,7 @@ def partial_store(rows: int) -> Any:
     def factory() -> Any:
         @T.prim_func
         def kernel(x: T.Tensor((8, 64), "float32"), y: T.Tensor((16, 64), "float32")):
-            with T.Kernel(1, is_npu=True, threads=1) as cid:
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
                 a = T.alloc_ub([16, 64], "float32")
                 b = T.alloc_ub([16, 64], "float32")
                 T.copy(x, a[0:8, :])
@@ -56,7 +56,7 @@ def test_unwritten_rows_pass_a_row_reduction_without_reaching_other_rows(
         def factory() -> Any:
             @T.prim_func
             def kernel(x: T.Tensor((8, 64), "float32"), y: T.Tensor((16,), "float32")):
-                with T.Kernel(1, is_npu=True, threads=1) as cid:
+                with T.Kernel(1, is_npu=True, threads=1) as _cid:
                     a = T.alloc_ub([16, 64], "float32")
                     s = T.alloc_ub([16], "float32")
                     T.copy(x, a[0:8, :])
@@ -137,7 +137,7 @@ def row_operand(width: int) -> Any:
     def factory() -> Any:
         @T.prim_func
         def kernel(y: T.Tensor((4 * width,), "float32")):
-            with T.Kernel(1, is_npu=True, threads=1) as cid:
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
                 a = T.alloc_ub([4, width], "float32")
                 for i in T.serial(4):
                     T.tile.fill(a[i, :], 1.0)
@@ -174,7 +174,7 @@ def test_arithmetic_that_the_vector_unit_lacks(
 
         @T.prim_func
         def kernel(x: T.Tensor((16, 64), dtype), y: T.Tensor((16, 64), dtype)):
-            with T.Kernel(1, is_npu=True, threads=1) as cid:
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
                 a = T.alloc_ub([16, 64], dtype)
                 T.copy(x, a)
                 op(a, a)
@@ -197,7 +197,7 @@ def test_capacity_of_the_unified_buffer(
     def factory() -> Any:
         @T.prim_func
         def kernel(y: T.Tensor((rows, 64), "float32")):
-            with T.Kernel(1, is_npu=True, threads=1) as cid:
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
                 a = T.alloc_ub([rows, 64], "float32")
                 T.tile.fill(a, 1.0)
                 T.copy(a, y)
@@ -215,7 +215,7 @@ def test_column_slice_used_as_a_vector_is_refused(launch: Callable[..., Any]) ->
     def factory() -> Any:
         @T.prim_func
         def kernel(y: T.Tensor((16, 64), "float32")):
-            with T.Kernel(1, is_npu=True, threads=1) as cid:
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
                 a = T.alloc_ub([16, 64], "float32")
                 T.tile.fill(a[:, :32], 1.0)
                 T.copy(a, y)

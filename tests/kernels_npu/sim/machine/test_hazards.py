@@ -25,7 +25,7 @@ def double_kernel(
             x: T.Tensor((TILES * ROWS, COLS), "float32"),
             y: T.Tensor((TILES * ROWS, COLS), "float32"),
         ):
-            with T.Kernel(1, is_npu=True, threads=1) as cid:
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
                 a = T.alloc_ub([ROWS, COLS], "float32")
                 b = T.alloc_ub([ROWS, COLS], "float32")
                 with T.Scope("V"):
@@ -118,7 +118,7 @@ def handover_kernel(
             out: T.Tensor((TILES, 16, 16), "float32"),
             workspace: T.Tensor((16, 16), "float32"),
         ):
-            with T.Kernel(1, is_npu=True) as (cid, vid):
+            with T.Kernel(1, is_npu=True) as (_cid, vid):
                 a_l1 = T.alloc_L1([16, 16], "float16")
                 b_l1 = T.alloc_L1([16, 16], "float16")
                 c_l0 = T.alloc_L0C([16, 16], "float32")
@@ -205,13 +205,13 @@ def flags_kernel(*, wait: int, set_: int) -> Any:
     def factory() -> Any:
         @T.prim_func
         def flags(y: T.Tensor((16, 64), "float32")):
-            with T.Kernel(1, is_npu=True, threads=1) as cid:
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
                 a = T.alloc_ub([16, 64], "float32")
                 with T.Scope("V"):
                     T.tile.fill(a, 1.0)
-                    for i in range(set_):
+                    for _i in range(set_):
                         T.set_flag("v", "mte3", 1)
-                    for i in range(wait):
+                    for _i in range(wait):
                         T.wait_flag("v", "mte3", 1)
                     T.barrier_all()
                     T.copy(a, y)
