@@ -75,7 +75,7 @@ def check_end(session: CaptureSession) -> None:
             rule="a capture ends on the thread that began it",
             fix="call capture_begin and capture_end on the same thread",
         )
-    if current.streams[current.device] is not session.stream:
+    if current.streams[session.stream.device.index] is not session.stream:
         raise CaptureError(
             "AI-CAP-006",
             "Capture must end on the same stream it began on.",

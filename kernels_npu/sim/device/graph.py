@@ -110,9 +110,9 @@ class NPUGraph:
 
     def replay(self) -> None:
         """Run the recorded work on the current stream, in order, on the same memory."""
-        if self._steps is None:
+        if self._steps is None or self._pool is None:
             _not_captured("replay")
-        stream = current.streams[current.device]
+        stream = current.streams[self._pool.device.index]
         if process.session is not None:
             raise process.session.fail(
                 CaptureError(
