@@ -46,11 +46,13 @@ class Traffic:
 
     workspace: the tensor is a scratch buffer of the kernel, not an argument; its bytes are an
     implementation's cost and no part of a roofline.
+    scalar: read element by element through the scalar unit's cache, past the counters of the data pipes.
     """
 
     read: int = 0
     written: int = 0
     workspace: bool = False
+    scalar: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

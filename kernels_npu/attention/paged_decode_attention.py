@@ -174,8 +174,8 @@ def traffic(workload: Workload, dtype: str) -> dict[str, Traffic]:
         "query": Traffic(read=sum(read > 0 for read, _, _ in spans) * heads),
         "key_cache": Traffic(read=cache),
         "value_cache": Traffic(read=cache),
-        "block_table": Traffic(read=2 * 4 * blocks * kv_heads),
-        "seq_lens": Traffic(read=3 * 4 * len(spans) * kv_heads),
+        "block_table": Traffic(read=2 * 4 * blocks * kv_heads, scalar=True),
+        "seq_lens": Traffic(read=3 * 4 * len(spans) * kv_heads, scalar=True),
         "output": Traffic(written=len(spans) * heads),
         **{n: Traffic(read=b, written=b, workspace=True) for n, b in scratch.items()},
     }

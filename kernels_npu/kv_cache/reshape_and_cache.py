@@ -153,7 +153,7 @@ def traffic(workload: Workload, dtype: str) -> dict[str, Traffic]:
         "value": Traffic(read=rows),
         "key_cache": Traffic(written=rows),
         "value_cache": Traffic(written=rows),
-        "slot_mapping": Traffic(read=4 * workload["tokens"]),
+        "slot_mapping": Traffic(read=4 * workload["tokens"], scalar=True),
     }
 
 

@@ -174,7 +174,7 @@ def traffic(workload: Workload, dtype: str) -> dict[str, Traffic]:
     """Each element once; the weight once per vector core that has a row."""
     size, rows, hidden = ITEMSIZE[dtype], workload["rows"], workload["hidden"]
     elements = rows * hidden * size
-    cores = min(rows, 2 * workload.get("max_blocks", rows))
+    cores = min(rows, 2 * workload.get("max_blocks", common.BLOCKS))
     return {
         "x": Traffic(read=elements),
         "residual": Traffic(read=elements, written=elements),
@@ -190,6 +190,6 @@ SPEC = OpSpec(
     reference=reference.add_rms_norm,
     traffic=traffic,
     flops=lambda w: w["rows"] * (5 * w["hidden"] + 4),
-    tolerance=common.TOLERANCE,
+    tolerance=common.SUM_TOLERANCE,
     updated=("residual",),
 )

@@ -25,6 +25,16 @@ TOLERANCE = {
 }
 
 
+#: The sum is rounded before it is normalised.
+SUM_TOLERANCE = {
+    "float16": Tolerance(atol=1e-5, rtol=3 * 2**-11, reason="three roundings of 2^-11"),
+    "bfloat16": Tolerance(atol=1e-5, rtol=3 * 2**-8, reason="three roundings of 2^-8"),
+}
+
+#: Blocks that traffic formulas assume where a workload does not say: one per cube core of a 910B1.
+BLOCKS = 24
+
+
 def row_tiles(hidden: int) -> tuple[int, int]:
     """(number of pieces, elements of a piece) of a row; the last piece is padded with zeros."""
     tiles = -(-hidden // _MAX_WIDTH)

@@ -151,7 +151,7 @@ def make_inputs(
 def traffic(workload: Workload, dtype: str) -> dict[str, Traffic]:
     """Each element once; the weight once per vector core that has a row."""
     size, rows, hidden = ITEMSIZE[dtype], workload["rows"], workload["hidden"]
-    cores = min(rows, 2 * workload.get("max_blocks", rows))
+    cores = min(rows, 2 * workload.get("max_blocks", common.BLOCKS))
     return {
         "x": Traffic(read=rows * hidden * size),
         "weight": Traffic(read=cores * hidden * size),

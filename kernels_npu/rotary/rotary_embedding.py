@@ -104,15 +104,17 @@ def traffic(workload: Workload, dtype: str) -> dict[str, Traffic]:
     """The rotated part of every head, read and written once; one cache row and one position per token."""
     tokens, size = workload["tokens"], ITEMSIZE[dtype]
     rotary_dim = workload.get("rotary_dim", workload["head_dim"])
-    cache_dtype, position_dtype = workload.get("cache_dtype", None), workload.get("position_dtype", None)
-    cache_size = size if cache_dtype is None else cache_dtype.itemsize
+    cache_dtype: torch.dtype | None = workload.get("cache_dtype", None)
+    position_dtype: torch.dtype = workload.get("position_dtype", torch.int64)
     query = tokens * workload["q_heads"] * rotary_dim * size
     key = tokens * workload["kv_heads"] * rotary_dim * size
     return {
-        "positions": Traffic(read=tokens * (8 if position_dtype is None else position_dtype.itemsize)),
+        "positions": Traffic(read=tokens * position_dtype.itemsize, scalar=True),
         "query": Traffic(read=query, written=query),
         "key": Traffic(read=key, written=key),
-        "cos_sin_cache": Traffic(read=tokens * rotary_dim * cache_size),
+        "cos_sin_cache": Traffic(
+            read=tokens * rotary_dim * (cache_dtype.itemsize if cache_dtype else size)
+        ),
     }
 
 

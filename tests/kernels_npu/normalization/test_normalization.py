@@ -1,0 +1,120 @@
+"""rms_norm and add_rms_norm on the simulated NPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kernels_npu.errors import UnsupportedError, UsageError
+from kernels_npu.normalization import add_rms_norm as add_module
+from kernels_npu.normalization import common
+from kernels_npu.normalization import rms_norm as norm_module
+from kernels_npu.sim.config import configure
+
+SPECS = {"rms_norm": norm_module.SPEC, "add_rms_norm": add_module.SPEC}
+#: rows, hidden: one row; a tail of rows; one piece, several, a padded last piece, the largest row; more rows
+#: than vector cores (48), so that slots are used again.
+SHAPES = [(1, 16), (3, 576), (5, 2064), (2, 16336), (1, 16384), (101, 160), (51, 8192)]
+
+
+@pytest.mark.parametrize("op", SPECS)
+@pytest.mark.parametrize(("rows", "hidden"), SHAPES)
+def test_matches_the_reference_and_moves_each_element_once(
+    op, rows, hidden, dtype, run, assert_traffic
+):
+    dims = {"rows": rows, "hidden": hidden}
+    outcome = run(SPECS[op], dims, dtype)
+    assert_traffic(outcome, SPECS[op], dims, dtype)
+
+
+@pytest.mark.parametrize("op", SPECS)
+def test_same_bits_under_every_schedule(op, run, schedule):
+    dims = {"rows": 97, "hidden": 2064}
+    with configure(schedule="eager"):
+        expected = run(SPECS[op], dims, torch.float16)
+    outcome = run(SPECS[op], dims, torch.float16)
+    for name, tensor in outcome.tensors.items():
+        assert torch.equal(tensor, expected.tensors[name])
+
+
+@pytest.mark.parametrize(("rows", "blocks"), [(1, 1), (2, 1), (3, 2), (48, 24), (500, 24)])
+def test_the_grid_follows_the_rows_up_to_the_cores(rows, blocks, run):
+    assert run(norm_module.SPEC, {"rows": rows, "hidden": 32}, torch.float16).blocks == blocks
+
+
+@pytest.mark.parametrize("op", SPECS)
+def test_no_rows_launch_nothing(op, run):
+    outcome = run(SPECS[op], {"rows": 0, "hidden": 64}, torch.float16)
+    assert outcome.launches == 0
+    assert outcome.tensors["out"].shape == (0, 64)
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.integers(1, 60), hidden=st.integers(1, 300).map(lambda n: 16 * n))
+def test_any_shape(rows, hidden, run, assert_traffic):
+    dims = {"rows": rows, "hidden": hidden}
+    outcome = run(add_module.SPEC, dims, torch.bfloat16)
+    assert_traffic(outcome, add_module.SPEC, dims, torch.bfloat16)
+
+
+@pytest.mark.parametrize("hidden", [16, 576, 2048, 2064, 4096, 16336, 16384])
+def test_pieces_cover_the_row_and_start_aligned(hidden):
+    tiles, width = common.row_tiles(hidden)
+    assert width % 16 == 0
+    assert (tiles - 1) * width < hidden <= tiles * width
+
+
+def test_eps_keeps_a_row_of_zeros_finite(npu):
+    from kernels_npu import ops
+
+    x, weight = torch.zeros(1, 64, dtype=torch.float16), torch.ones(64, dtype=torch.float16)
+    assert torch.equal(ops.rms_norm(x.to(npu), weight.to(npu), 1e-6).cpu(), x)
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "words"),
+    [
+        ({"x": torch.zeros(2, 64, dtype=torch.float32)}, "AI-OP-001", "x is torch.float32"),
+        ({"weight": torch.zeros(64, dtype=torch.bfloat16)}, "AI-OP-001", "weight is torch.bfloat16"),
+        ({"weight": torch.zeros(32, dtype=torch.float16)}, "AI-OP-004", "[32]"),
+        ({"x": torch.zeros(64, dtype=torch.float16)}, "AI-OP-004", "[any, any]"),
+        ({"x": torch.zeros(64, 2, dtype=torch.float16).t()}, "AI-OP-003", "strides [1, 2]"),
+        ({"eps": -1.0}, "AI-OP-005", "eps is -1.0"),
+    ],
+)
+def test_wrong_arguments_are_named(change, code, words):
+    arguments = {
+        "x": torch.zeros(2, 64, dtype=torch.float16),
+        "weight": torch.zeros(64, dtype=torch.float16),
+        "eps": 1e-5,
+        **change,
+    }
+    with pytest.raises(UsageError) as caught:
+        norm_module.check(**arguments)
+    assert caught.value.code == code
+    assert words in caught.value.what
+    assert caught.value.fix
+
+
+def test_a_host_tensor_among_device_tensors_is_refused(npu):
+    from kernels_npu import ops
+
+    x, weight = torch.zeros(2, 64, dtype=torch.float16), torch.zeros(64, dtype=torch.float16)
+    with pytest.raises(UsageError) as caught:
+        ops.rms_norm(x.to(npu), weight, 1e-5)
+    assert caught.value.code == "AI-OP-002"
+    assert "weight is on cpu, but x is on npu:0" in caught.value.what
+
+
+@pytest.mark.parametrize("hidden", [8, 24, 16400])
+def test_a_hidden_size_without_a_kernel_is_refused(hidden, npu):
+    from kernels_npu import ops, registry
+
+    x = torch.zeros(1, hidden, dtype=torch.float16, device=npu)
+    weight = torch.zeros(hidden, dtype=torch.float16, device=npu)
+    with registry.strict(), pytest.raises(UnsupportedError) as caught:
+        ops.rms_norm(x, weight, 1e-5)
+    assert "AI-OP-006" in str(caught.value)
+    assert str(hidden) in caught.value.what
