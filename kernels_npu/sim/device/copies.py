@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -25,12 +26,38 @@ _host_item = _aten._local_scalar_dense.default._op
 _TO_COPY = analyse(_aten._to_copy.default, "aten::_to_copy")
 
 
+def _with_bits(tensor: Tensor, alias: Tensor) -> Tensor:
+    """`alias` with the lazy conjugation and negation of `tensor`, which its memory does not show."""
+    if tensor.is_conj():
+        alias = torch._conj(alias)
+    return torch._neg_view(alias) if tensor.is_neg() else alias
+
+
+def clone(self: Tensor, *, memory_format: torch.memory_format | None = None) -> Tensor:
+    """`aten::clone`; it is what materialises lazy conjugation and negation."""
+    if self.is_conj() or self.is_neg():
+        fresh = _aten.empty_like.default(self, memory_format=memory_format)
+        return copy_into(fresh, self)
+    copied: Tensor = _plain_clone()(self, memory_format=memory_format)
+    return copied
+
+
+@cache
+def _plain_clone() -> Callable[..., Any]:
+    from kernels_npu.sim.device.dispatch import functional as kernel_of
+
+    info = analyse(_aten.clone.default, "aten::clone")
+    if info is None:
+        raise NotImplementedError("clone")
+    return kernel_of(info)
+
+
 def to_copy(self: Tensor, **kwargs: Any) -> Tensor:
     """`aten::_to_copy` of an npu tensor: another dtype or layout, another device, or the host."""
     from kernels_npu.sim.device.dispatch import submit, synchronize
 
     operands = Operands("_to_copy")
-    source = operands.convert(self)
+    source = _with_bits(self, operands.convert(self))
     target = kwargs.pop("device", None)
     kwargs.pop("pin_memory", None)
     kwargs["device"] = CPU
@@ -61,9 +88,9 @@ def copy_into(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
 
     from_host, to_host = src.device.type == "cpu", self.device.type == "cpu"
     operands = Operands("copy_")
-    target = self if to_host else operands.convert(self)
+    target = self if to_host else _with_bits(self, operands.convert(self))
     operands.index = -1  # copies between devices are fine
-    source = src if from_host else operands.convert(src)
+    source = src if from_host else _with_bits(src, operands.convert(src))
     written = 0 if to_host else 1
     stream = current.streams[(src if to_host else self).get_device()]
     crossing = from_host or to_host
@@ -93,7 +120,7 @@ def local_scalar_dense(self: Tensor) -> Any:
     from kernels_npu.sim.device.dispatch import submit, synchronize
 
     operands = Operands("_local_scalar_dense")
-    source = operands.convert(self)
+    source = _with_bits(self, operands.convert(self))
     stream = current.streams[operands.index]
     forbid(WAIT_CALL)
     submit(stream, operands, 0, "item")
@@ -111,6 +138,7 @@ def record_stream(self: Tensor, s: torch.Stream) -> None:
 
 
 KERNELS = {
+    "clone": clone,
     "record_stream": record_stream,
     "_to_copy": to_copy,
     "copy_": copy_into,
