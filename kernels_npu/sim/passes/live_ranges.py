@@ -18,7 +18,11 @@ from kernels_npu.sim.passes.program_text import LEAF, LET, LOOP, Node
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LiveRange:
-    """Statement numbers of the first and last use, both inclusive; `order` breaks ties of `start`."""
+    """Statement numbers of the first and last use, both inclusive.
+
+    `order` counts first uses. Of buffers born in the same statement the compiler places the later one
+    first, as far as its hash maps keep an order at all.
+    """
 
     buffer: ir.Buffer
     start: int
@@ -103,7 +107,7 @@ def live_ranges(nodes: tuple[Node, ...]) -> list[LiveRange]:
         for buffer, birth in births.items()
         if buffer in deaths
     ]
-    return sorted(ranges, key=lambda r: (r.start, r.order))
+    return sorted(ranges, key=lambda r: (r.start, -r.order))
 
 
 def _deaths(sequence: _Sequence, births: dict[ir.Buffer, Node]) -> dict[ir.Buffer, Node]:

@@ -56,7 +56,7 @@ def plan_memory(func: ir.PrimFunc, text: ProgramText, soc: Soc, *, planning: boo
     sizes = {buffer: physical_bytes(buffer, layouts.get(buffer)) for buffer in order}
     fixed = {root_of(buffer): address for buffer, address in func.addresses.items()}
     if planning:
-        ranges = live_ranges(text.nodes)
+        ranges = live_ranges(text.settled)
         addresses: dict[ir.Buffer, int] = {}
         for memory in MEMORIES:
             scan = LinearScan(

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernels_npu.sim import ir
-from kernels_npu.sim.passes.parallel_lowering import lower_parallel
+from kernels_npu.sim.passes.parallel_lowering import ParallelLowering, lower_parallel
+from kernels_npu.sim.passes.pruning import without_no_ops
 from kernels_npu.sim.passes.rewriting import (
     loads,
     operand_buffer,
@@ -43,28 +44,27 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramText:
-    """All nodes in program order, and the buffers that lowering `T.Parallel` added."""
+    """The program when buffers are laid out (`nodes`) and when live ranges are computed (`settled`).
+
+    In between the compiler removes bindings that nothing reads and empty loops and branches.
+    """
 
     nodes: tuple[Node, ...]
-    added: tuple[ir.Buffer, ...]
+    settled: tuple[Node, ...]
 
 
 def build(bodies: tuple[tuple[ir.Stmt, ...], ...], temporaries: Temporaries) -> ProgramText:
     """The text of one program, or of the cube and the vector program one behind the other."""
     builder = _Builder(temporaries)
-    nodes: tuple[Node, ...] = ()
-    for body in bodies:
-        part = builder.block(body)
+
+    def nodes(parts: tuple[tuple[ir.Stmt, ...], ...]) -> tuple[Node, ...]:
+        blocks = [builder.block(part) for part in parts]
+        if len(blocks) == 1:
+            return blocks[0]
         # a combined program wraps each copy in a region of its own
-        nodes += part if len(bodies) == 1 else (Node(kind=REGION, touched=(), children=part),)
-    return ProgramText(nodes=nodes, added=tuple(builder.added))
+        return tuple(Node(kind=REGION, touched=(), children=block) for block in blocks)
 
-
-def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
-    """All nodes in document order, parents first."""
-    for node in nodes:
-        yield node
-        yield from walk(node.children)
+    return ProgramText(nodes=nodes(bodies), settled=nodes(tuple(map(without_no_ops, bodies))))
 
 
 def touches(node: Node) -> Iterator[ir.Buffer]:
@@ -77,7 +77,7 @@ def touches(node: Node) -> Iterator[ir.Buffer]:
 class _Builder:
     def __init__(self, temporaries: Temporaries) -> None:
         self.temporaries = temporaries
-        self.added: list[ir.Buffer] = []
+        self._lowered: dict[int, ParallelLowering | None] = {}  # by statement: hidden buffers once
 
     def block(self, body: tuple[ir.Stmt, ...]) -> tuple[Node, ...]:
         nodes: list[Node] = []
@@ -124,13 +124,14 @@ class _Builder:
         )
 
     def _parallel(self, stmt: ir.Parallel) -> tuple[Node, ...]:
-        lowered = lower_parallel(stmt)
+        if id(stmt) not in self._lowered:
+            self._lowered[id(stmt)] = lower_parallel(stmt)
+        lowered = self._lowered[id(stmt)]
         if lowered is None:
             inner = tuple(node for part in ir.children(stmt) for node in self.block(part))
             for var in reversed(stmt.vars):
                 inner = (Node(kind=LOOP, touched=(), children=inner, loop=var),)
             return inner
-        self.added += lowered.added
         leaves = tuple(
             Node(kind=LEAF, touched=tuple(b for touched in op for b in _on_chip(touched)))
             for op in lowered.operations

@@ -7,6 +7,8 @@ read L1 or L0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kernels_npu.sim import ir
 from kernels_npu.sim.passes.notes import Note
 from kernels_npu.sim.passes.ownership import FOREIGN_SCOPES, other_core
@@ -109,39 +111,63 @@ def _tainted_names(program: Body, core: str) -> set[ir.Var]:
     return tainted
 
 
-def _drop_empty(body: Body) -> Body:
-    kept: list[ir.Stmt] = []
-    for stmt in body:
-        new = with_children(stmt, _drop_empty)
-        if isinstance(new, (ir.For, ir.While, ir.If, ir.Parallel, ir.CoreScope)):
-            if not any(_has_effect(inner) for nested in ir.children(new) for inner in nested):
-                continue
-        kept.append(new)
-    return body if _same(kept, body) else tuple(kept)
-
-
-def _has_effect(stmt: ir.Stmt) -> bool:
-    """Whether dropping `stmt`, the only one left in a loop or branch, could change anything."""
-    return not isinstance(stmt, (ir.Let, ir.PipeBarrier))
-
-
-def _drop_unused(body: Body, core: str) -> Body:
-    read = {var for stmt in ir.walk(body) for var in variables(stmt)}
-    registers = {load.buffer for stmt in ir.walk(body) for load in loads(stmt)}
-    foreign = FOREIGN_SCOPES[core]
-
-    def useless(stmt: ir.Stmt) -> bool:
-        if isinstance(stmt, ir.Let):
-            return stmt.var not in read and _reads_scope(stmt, foreign)
-        if isinstance(stmt, ir.Store) and stmt.buffer.scope == "var":
-            return stmt.buffer not in registers
-        return False
+def _drop_empty(body: Body, *, keep_barriers: bool = False) -> Body:
+    """`body` without loops and branches whose statements all lack effects."""
+    inert = (ir.Let,) if keep_barriers else (ir.Let, ir.PipeBarrier)
 
     def visit(stmts: Body) -> Body:
-        kept = [with_children(stmt, visit) for stmt in stmts if not useless(stmt)]
+        kept: list[ir.Stmt] = []
+        for stmt in stmts:
+            new = with_children(stmt, visit)
+            if isinstance(new, (ir.For, ir.While, ir.If, ir.Parallel, ir.CoreScope)):
+                if all(isinstance(inner, inert) for part in ir.children(new) for inner in part):
+                    continue
+            kept.append(new)
         return stmts if _same(kept, stmts) else tuple(kept)
 
     return visit(body)
+
+
+def _drop_unused(body: Body, core: str) -> Body:
+    foreign = FOREIGN_SCOPES[core]
+    registers = {load.buffer for stmt in ir.walk(body) for load in loads(stmt)}
+    body = _drop_bindings(body, lambda let: _reads_scope(let, foreign))
+
+    def visit(stmts: Body) -> Body:
+        kept = [with_children(stmt, visit) for stmt in stmts if not _is_dead_store(stmt, registers)]
+        return stmts if _same(kept, stmts) else tuple(kept)
+
+    return visit(body)
+
+
+def _drop_bindings(body: Body, droppable: Callable[[ir.Let], bool]) -> Body:
+    """`body` without the bindings that nothing reads and `droppable` allows."""
+    read = {var for stmt in ir.walk(body) for var in variables(stmt)}
+
+    def visit(stmts: Body) -> Body:
+        kept = [
+            with_children(stmt, visit)
+            for stmt in stmts
+            if not (isinstance(stmt, ir.Let) and stmt.var not in read and droppable(stmt))
+        ]
+        return stmts if _same(kept, stmts) else tuple(kept)
+
+    return visit(body)
+
+
+def _is_dead_store(stmt: ir.Stmt, registers: set[ir.Buffer]) -> bool:
+    return (
+        isinstance(stmt, ir.Store) and stmt.buffer.scope == "var" and stmt.buffer not in registers
+    )
+
+
+def without_no_ops(body: Body) -> Body:
+    """`body` as the compiler sees it when it plans memory: unread bindings and empty blocks are gone."""
+    while True:
+        smaller = _drop_bindings(_drop_empty(body, keep_barriers=True), lambda let: True)
+        if smaller is body:
+            return body
+        body = smaller
 
 
 def _reads_scope(stmt: ir.Stmt, scopes: frozenset[str]) -> bool:
