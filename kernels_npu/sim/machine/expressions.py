@@ -141,3 +141,30 @@ def _literal(value: bool | int | float) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else ("inf" if value > 0 else "(-inf)")
     return repr(value) if isinstance(value, bool) or value >= 0 else f"({value!r})"
+
+
+def loads_of(expr: ir.Expr) -> list[ir.Load]:
+    """Buffer reads inside `expr`, innermost first."""
+    if isinstance(expr, ir.Load):
+        return [load for i in expr.indices for load in loads_of(i)] + [expr]
+    if isinstance(expr, ir.Binary):
+        return loads_of(expr.a) + loads_of(expr.b)
+    if isinstance(expr, (ir.Unary, ir.Cast, ir.Reinterpret)):
+        return loads_of(expr.a)
+    if isinstance(expr, ir.Select):
+        return loads_of(expr.cond) + loads_of(expr.a) + loads_of(expr.b)
+    return []
+
+
+def multiple_of(expr: ir.Expr, factor: int) -> bool:
+    """Whether `expr` is provably a multiple of `factor`."""
+    if factor <= 1:
+        return True
+    if isinstance(expr, ir.Const):
+        return int(expr.value) % factor == 0
+    if isinstance(expr, ir.Binary):
+        if expr.op in ("add", "sub"):
+            return multiple_of(expr.a, factor) and multiple_of(expr.b, factor)
+        if expr.op == "mul":
+            return multiple_of(expr.a, factor) or multiple_of(expr.b, factor)
+    return False

@@ -87,10 +87,10 @@ def _emit_store(
     footprints = tuple(
         f
         for view, write in [*((r, False) for r in reads), *((w, True) for w in writes)]
-        if (f := generator._footprint(view, write)) is not None
+        if (f := generator.footprint(view, write)) is not None
     )
-    site = generator._site(store, "parallel", "V", footprints, instruction)
-    if generator._monitored and footprints:
+    site = generator.site(store, "parallel", "V", footprints, instruction)
+    if generator.monitored and footprints:
         generator.emit(f"c{site.index}()")
     generator.emit(f"n[{site.index}] += 1")
     names = ", ".join(captured)
@@ -117,5 +117,5 @@ def _shaped(generator: CoreCodegen, buffer: ir.Buffer) -> str:
     """The name of the buffer's memory with the buffer's shape."""
     shape = shape_of(buffer, generator.func.loc)
     view = _whole(buffer)
-    flat = generator._view_text(view, "0")
+    flat = generator.view_text(view, "0")
     return f"{flat}.reshape({shape!r})"

@@ -1,0 +1,84 @@
+"""Code generation of flags, barriers and cross-core flags."""
+
+from __future__ import annotations
+
+from kernels_npu.sim import ir
+from kernels_npu.sim.machine.access_codegen import AccessCodegen
+
+
+def emit_fence(code: AccessCodegen, src: str, dst: str) -> None:
+    if code.monitored and not code.auto_sync:
+        code.emit(f"R.fence({src!r}, {dst!r})")
+    if code.deferred:
+        code.emit("z += 1")
+        code.emit(f"Q_{src}.append(('set', {dst!r}, ('fence', z)))")
+        code.emit(f"Q_{dst}.append(('wait', {src!r}, ('fence', z)))")
+
+
+def emit_barrier(code: AccessCodegen) -> None:
+    if code.monitored:
+        code.emit("R.barrier()")
+    if code.deferred:
+        code.emit("yield ('drain', ALL_PIPES)")
+
+
+def emit_sync(code: AccessCodegen, stmt: ir.Stmt) -> bool:
+    """Emit a synchronisation statement; False when `stmt` is none."""
+    if isinstance(stmt, ir.SetFlag):
+        _emit_set_flag(code, stmt)
+    elif isinstance(stmt, ir.WaitFlag):
+        _emit_wait_flag(code, stmt)
+    elif isinstance(stmt, ir.PipeBarrier):
+        if stmt.pipe.upper() == "ALL":
+            emit_barrier(code)
+        else:
+            code.emit("pass  # a single pipe executes in order")
+    elif isinstance(stmt, ir.SetCrossFlag):
+        site = code.site(stmt, "set_cross_flag", stmt.pipe, ())
+        flag = code.value(stmt.flag_id)
+        if code.deferred and stmt.pipe != "S":
+            code.emit(
+                f"Q_{stmt.pipe}.append(('cross', {flag}, {stmt.mode}, {site.index}, "
+                f"R.release({stmt.pipe!r})))"
+            )
+        else:
+            code.emit(f"R.set_cross({site.index}, {stmt.pipe!r}, {flag}, {stmt.mode})")
+        code.emit("yield None")
+    elif isinstance(stmt, ir.WaitCrossFlag):
+        site = code.site(stmt, "wait_cross_flag", "S", ())
+        flag = code.named(stmt.flag_id)
+        code.emit(f"while not R.cross_ready({flag}):")
+        code.emit(f"    yield ('cross', {flag}, {site.index})")
+        code.emit(f"R.take_cross({flag})")
+    elif isinstance(stmt, ir.SyncAll):
+        site = code.site(stmt, "sync_all", "S", ())
+        emit_barrier(code)
+        code.emit(f"yield ('sync_all', {site.index})")
+    else:
+        return False
+    return True
+
+
+def _emit_set_flag(code: AccessCodegen, stmt: ir.SetFlag) -> None:
+    event = code.named(stmt.event_id)
+    site = code.site(stmt, "set_flag", stmt.src, ())
+    if code.checks.races or code.checks.flags:
+        code.emit(f"R.set_flag({site.index}, {stmt.src!r}, {stmt.dst!r}, {event})")
+    if code.deferred:
+        item = f"('set', {stmt.dst!r}, {event})"
+        if stmt.src == "S":
+            code.emit(f"E.add(('S', {stmt.dst!r}, {event}))")
+        else:
+            code.emit(f"Q_{stmt.src}.append({item})")
+
+
+def _emit_wait_flag(code: AccessCodegen, stmt: ir.WaitFlag) -> None:
+    event = code.named(stmt.event_id)
+    site = code.site(stmt, "wait_flag", stmt.dst, ())
+    if code.checks.races or code.checks.flags:
+        code.emit(f"R.wait_flag({site.index}, {stmt.src!r}, {stmt.dst!r}, {event})")
+    if code.deferred:
+        if stmt.dst == "S":
+            code.emit(f"yield ('flag', {stmt.src!r}, {event}, {site.index})")
+        else:
+            code.emit(f"Q_{stmt.dst}.append(('wait', {stmt.src!r}, {event}))")
