@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import functools
 import importlib.util
@@ -267,6 +268,40 @@ def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     for page in (ROOT / "docs").rglob("*.md"):
         assert page.relative_to(ROOT / "docs").as_posix() in navigation
+
+
+def documented_options() -> dict[str, set[str]]:
+    """Command -> the options that its section of docs/command-line.md shows; "" is the introduction."""
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    sections = re.split(r"^## +(.+)$", FENCE.sub("", text), flags=re.MULTILINE)
+    named = dict(zip(["", *sections[1::2]], sections[::2]))
+    return {name: set(re.findall(r"(?<![\w-])--[a-z][\w-]*", body)) for name, body in named.items()}
+
+
+def declared_options(parser: argparse.ArgumentParser, name: str = "") -> dict[str, set[str]]:
+    """Command -> its long options, for the parser and all parsers below it."""
+    found: dict[str, set[str]] = {}
+    options: set[str] = set()
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command, below in action.choices.items():
+                found |= declared_options(below, f"{name} {command}".strip())
+        else:
+            options.update(o for o in action.option_strings if o.startswith("--"))
+    found[name] = options - {"--help"}
+    return found
+
+
+def test_the_command_line_page_shows_every_option() -> None:
+    from ascend_infer.cli import _parser
+
+    documented = documented_options()
+    everywhere = documented.pop("")
+    declared = declared_options(_parser())
+    for command, options in declared.items():
+        if options - everywhere:
+            assert options - everywhere == documented.pop(command, set()), command
+    assert not documented, "sections without a command"
 
 
 # ------------------------------------------------------------------------------------ versions
