@@ -11,11 +11,11 @@ import torch
 from kernels_npu.sim.device.arguments import Operands
 from kernels_npu.sim.device.capture import COPY_CALL, WAIT_CALL, forbid, forbid_pageable
 from kernels_npu.sim.device.memory import CPU, device_index, wrap
-from kernels_npu.sim.device.ordering import touches
+from kernels_npu.sim.device.ordering import join, stream_clock, touches
 from kernels_npu.sim.device.pinned import is_pinned
 from kernels_npu.sim.device.recording import functional, session_of
-from kernels_npu.sim.device.schemas import analyse
-from kernels_npu.sim.device.state import current
+from kernels_npu.sim.device.schemas import describe
+from kernels_npu.sim.device.state import StreamState, current
 
 Tensor = torch.Tensor
 
@@ -23,7 +23,7 @@ _aten = torch.ops.aten
 _host_to_copy = _aten._to_copy.default._op
 _host_copy = _aten.copy_.default._op
 _host_item = _aten._local_scalar_dense.default._op
-_TO_COPY = analyse(_aten._to_copy.default, "aten::_to_copy")
+_TO_COPY = describe(_aten._to_copy.default, "aten::_to_copy")
 
 
 def _with_bits(tensor: Tensor, alias: Tensor) -> Tensor:
@@ -46,21 +46,20 @@ def clone(self: Tensor, *, memory_format: torch.memory_format | None = None) -> 
 def _plain_clone() -> Callable[..., Any]:
     from kernels_npu.sim.device.dispatch import functional as kernel_of
 
-    info = analyse(_aten.clone.default, "aten::clone")
-    if info is None:
-        raise NotImplementedError("clone")
-    return kernel_of(info)
+    return kernel_of(describe(_aten.clone.default, "aten::clone"))
 
 
 def to_copy(self: Tensor, **kwargs: Any) -> Tensor:
-    """`aten::_to_copy` of an npu tensor: another dtype or layout, another device, or the host."""
+    """`aten::_to_copy` from or to npu: another dtype or layout, another device, from or to the host."""
     from kernels_npu.sim.device.dispatch import submit, synchronize
 
     operands = Operands("_to_copy")
-    source = _with_bits(self, operands.convert(self))
     target = kwargs.pop("device", None)
     kwargs.pop("pin_memory", None)
     kwargs["device"] = CPU
+    if self.device.type == "cpu":
+        return _from_host(self, device_index(target), operands, kwargs)
+    source = _with_bits(self, operands.convert(self))
     stream = current.streams[operands.index]
     if target is not None and target.type != "npu":
         if target.type != "cpu":
@@ -74,12 +73,29 @@ def to_copy(self: Tensor, **kwargs: Any) -> Tensor:
         return result
     index = operands.index if target is None else device_index(target)
     if stream.session is not None:
-        if _TO_COPY is None:
-            raise NotImplementedError("_to_copy")
         copied: Tensor = functional(stream, _TO_COPY, operands, [source], kwargs, None)
         return copied
+    if index != operands.index:
+        _meet(stream, current.streams[index])
     seq = submit(stream, operands, 0, "_to_copy")
     return wrap(_host_to_copy(source, **kwargs), index, seq, "_to_copy")
+
+
+def _from_host(self: Tensor, index: int, operands: Operands, kwargs: dict[str, Any]) -> Tensor:
+    from kernels_npu.sim.device.dispatch import submit, synchronize
+
+    stream = current.streams[index]
+    non_blocking = kwargs.get("non_blocking", False)
+    if stream.session is not None:
+        if not (non_blocking and is_pinned(self)):
+            forbid_pageable(COPY_CALL)
+        recorded: Tensor = functional(stream, _TO_COPY, operands, [self], kwargs, None)
+        return recorded
+    seq = submit(stream, operands, 0, "copy from host")
+    copied = wrap(_host_to_copy(self, **kwargs), index, seq, "copy from host")
+    if not non_blocking:
+        synchronize(stream, WAIT_CALL)
+    return copied
 
 
 def copy_into(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
@@ -108,6 +124,8 @@ def copy_into(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
             kind="copy" if crossing else "op",
         )
         return self
+    if not crossing and src.get_device() != self.get_device():
+        _meet(stream, current.streams[src.get_device()])
     submit(stream, operands, written, "copy_")
     if crossing and not non_blocking:
         synchronize(stream, WAIT_CALL)
@@ -131,6 +149,13 @@ def local_scalar_dense(self: Tensor) -> Any:
 def copy_from(self: Tensor, dst: Tensor, non_blocking: bool = False) -> Tensor:
     """`aten::_copy_from`: `copy_` with the arguments the other way round."""
     return copy_into(dst, self, non_blocking)
+
+
+def _meet(stream: StreamState, other: StreamState) -> None:
+    """PyTorch orders a copy between devices against the current streams of both."""
+    join(stream.known, stream_clock(other))
+    other.known[stream.uid] = stream.seq + 1
+    stream.device.single_stream = other.device.single_stream = False
 
 
 def record_stream(self: Tensor, s: torch.Stream) -> None:

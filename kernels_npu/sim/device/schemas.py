@@ -52,6 +52,8 @@ _SILENT_ALIASES = (
     "_reshape_from",
     "requires_grad_",
 )
+#: These decompose into `empty` and `empty_strided`, which poison the memory.
+_ALLOCATING = ("empty_like", "new_empty", "empty_permuted")
 #: Handled by hand, or meaningless on a device of this kind.
 _EXCLUDED = (
     "record_stream",
@@ -106,7 +108,7 @@ def leaf_operations() -> Iterator[OpInfo]:
         if not qualified.startswith("aten::"):
             continue
         packet, _, overload = qualified[6:].partition(".")
-        if packet.startswith(_EXCLUDED) or packet.startswith(_SILENT_ALIASES):
+        if packet.startswith((*_EXCLUDED, *_SILENT_ALIASES, *_ALLOCATING)):
             continue
         if _has_kernel(qualified, "CompositeImplicitAutograd"):
             continue
@@ -126,14 +128,20 @@ def leaf_operations() -> Iterator[OpInfo]:
 
 def analyse(op: Any, qualified: str) -> OpInfo | None:
     """Classify `op`; None when PyTorch's own composite kernel does the right thing."""
+    if torch.Tag.inplace_view in op.tags:
+        return None
+    info = describe(op, qualified)
+    if info.kind is Kind.VIEW and not _has_kernel(qualified, "CPU"):
+        return None
+    return info
+
+
+def describe(op: Any, qualified: str) -> OpInfo:
+    """The parts of the schema of `op` that matter here."""
     schema = op._schema
     arguments = schema.arguments
     written = [i for i, a in enumerate(arguments) if a.alias_info and a.alias_info.is_write]
     view = any(r.alias_info and not r.alias_info.is_write for r in schema.returns)
-    if torch.Tag.inplace_view in op.tags:
-        return None
-    if view and not _has_kernel(qualified, "CPU"):
-        return None
     outputs = tuple(arguments[i].name for i in written if arguments[i].kwarg_only)
     tensors = any("Tensor" in str(a.type) for a in arguments)
     if view:

@@ -151,7 +151,9 @@ def test_conjugate_and_negative_views():
 )
 def test_host_and_device_tensors_do_not_mix(operation):
     x, y = torch.randn(2, 3, device="npu"), torch.randn(2, 3)
-    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device") as error:
+    with pytest.raises(
+        RuntimeError, match="Expected all tensors to be on the same device"
+    ) as error:
         operation(x, y)
     assert error.value.code == "AI-DEV-004"
 

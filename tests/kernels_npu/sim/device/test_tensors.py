@@ -214,9 +214,9 @@ def test_a_missing_feature_is_named():
     import torch_npu
 
     with pytest.raises(AttributeError, match=r"AI-DEV-008: torch\.npu\.npu_format_cast"):
-        torch.npu.npu_format_cast  # noqa: B018
+        torch.npu.npu_format_cast
     with pytest.raises(AttributeError, match=r"AI-DEV-008: torch_npu\.npu_rms_norm"):
-        torch_npu.npu_rms_norm  # noqa: B018
+        torch_npu.npu_rms_norm
     assert torch_npu.npu is torch.npu
     assert not hasattr(torch.npu, "npu_format_cast")
     with pytest.raises(RuntimeError, match="AI-DEV-008"):

@@ -1,0 +1,152 @@
+"""Streams, events and the order of accesses."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+from kernels_npu.sim import device as simulated
+
+
+@pytest.fixture
+def side():
+    """A stream that starts after everything so far."""
+    stream = torch.npu.Stream()
+    torch.npu.synchronize()
+    return stream
+
+
+def test_streams_have_identity():
+    default, stream = torch.npu.default_stream(), torch.npu.Stream()
+    assert torch.npu.current_stream() == default and stream != default
+    assert default.npu_stream and stream.npu_stream not in (0, default.npu_stream)
+    with torch.npu.stream(stream):
+        assert torch.npu.current_stream() == stream
+        with stream, torch.npu.stream(None):
+            assert torch.npu.current_stream() == stream
+    assert torch.npu.current_stream() == default
+    assert isinstance(stream, torch.Stream) and len({stream, torch.npu.Stream()}) == 2
+    pool = {torch.npu.Stream().stream_id for _ in range(80)}
+    assert len(pool) == 32  # torch_npu hands out 32 per device
+
+
+@pytest.mark.parametrize("write_second", [True, False])
+def test_unordered_streams_are_reported(side, write_second):
+    x = torch.zeros(8, device="npu")
+    if not write_second:
+        x.fill_(1)
+    with torch.npu.stream(side), pytest.raises(RuntimeError) as error:
+        x.add_(1) if write_second else x + 1
+    assert error.value.code == "AI-STREAM-001"
+    assert "test_streams.py:" in str(error.value) and "default stream" not in error.value.rule
+
+
+@pytest.mark.parametrize("ordering", ["wait_stream", "event", "synchronize", "stream", "item"])
+def test_order_is_understood(side, ordering):
+    x = torch.zeros(8, device="npu")
+    default = torch.npu.current_stream()
+    if ordering == "wait_stream":
+        side.wait_stream(default)
+    elif ordering == "event":
+        event = torch.npu.Event()
+        event.record()
+        side.wait_event(event)
+    elif ordering == "synchronize":
+        torch.npu.synchronize()
+    elif ordering == "stream":
+        default.synchronize()
+    else:
+        x[0].item()
+    with torch.npu.stream(side):
+        x.add_(1)
+    default.wait_stream(side)
+    assert x.tolist() == [1.0] * 8
+
+
+def test_an_event_orders_only_what_came_before_it(side):
+    x, y = torch.zeros(4, device="npu"), torch.zeros(4, device="npu")
+    event = torch.npu.current_stream().record_event()
+    y.add_(1)
+    side.wait_event(event)
+    with torch.npu.stream(side):
+        x + 1
+        with pytest.raises(RuntimeError, match="AI-STREAM-001"):
+            y + 1
+
+
+def test_order_is_transitive(side):
+    third = torch.npu.Stream()
+    x = torch.zeros(4, device="npu")
+    side.wait_stream(torch.npu.current_stream())
+    third.wait_stream(side)
+    with torch.npu.stream(third):
+        x.add_(1)
+
+
+def test_write_after_read_is_reported(side):
+    x = torch.zeros(4, device="npu")
+    torch.npu.synchronize()
+    x + 1
+    with torch.npu.stream(side), pytest.raises(RuntimeError, match="write-after-read"):
+        x.zero_()
+
+
+def test_disjoint_bytes_and_two_reads_are_fine(side):
+    x = torch.zeros(8, device="npu")
+    torch.npu.synchronize()
+    x[:4].add_(1)
+    with torch.npu.stream(side):
+        x[4:].add_(1)
+    torch.npu.synchronize()
+    x + 1
+    with torch.npu.stream(side):
+        x + 2
+
+
+def test_a_new_result_is_not_yet_ordered_for_others(side):
+    x = torch.zeros(8, device="npu") + 1
+    with torch.npu.stream(side), pytest.raises(RuntimeError, match="AI-STREAM-001"):
+        x * 2
+
+
+def test_backward_follows_the_stream_of_the_caller(side):
+    weight = torch.ones(4, device="npu", requires_grad=True)
+    torch.npu.synchronize()
+    with torch.npu.stream(side):
+        (weight * 2).sum().backward()
+        assert weight.grad.tolist() == [2.0] * 4
+
+
+def test_threads_have_their_own_current_stream(side):
+    seen = []
+    with torch.npu.stream(side):
+        thread = threading.Thread(target=lambda: seen.append(torch.npu.current_stream()))
+        thread.start()
+        thread.join()
+    assert seen == [torch.npu.default_stream()]
+
+
+def test_report_and_off(side):
+    x = torch.zeros(4, device="npu")
+    simulated.configure(stream_order="report")
+    with torch.npu.stream(side):
+        x.add_(1)
+    (finding,) = simulated.stream_order_findings()
+    assert finding.code == "AI-STREAM-001" and finding.second_op == "add_.Tensor"
+    simulated.configure(stream_order="off")
+    x.add_(1)
+    assert len(simulated.stream_order_findings()) == 1
+    with pytest.raises(ValueError, match="stream_order"):
+        simulated.configure(stream_order="loud")
+
+
+def test_elapsed_time_is_refused():
+    start, end = torch.npu.Event(enable_timing=True), torch.npu.Event(enable_timing=True)
+    start.record()
+    end.record()
+    assert end.query()
+    end.synchronize()
+    with pytest.raises(RuntimeError, match="AI-STREAM-003"):
+        start.elapsed_time(end)
