@@ -84,6 +84,6 @@ class ToyDecoder:
         scores = (keys * query[:, None, :]).sum(2) / self.hidden**0.5
         context = torch.arange(scores.shape[1], device=scores.device)
         reached = context[None, :] < batch.seq_lens[:, None]
-        weights = torch.where(reached, scores, float("-inf")).softmax(1)
-        weights = torch.where(reached, weights, 0.0)  # a row of padding reaches nothing, not NaN
+        weights = scores.masked_fill(~reached, float("-inf")).softmax(1)
+        weights = weights.masked_fill(~reached, 0.0)  # a row of padding reaches nothing, not NaN
         return (weights[:, :, None] * values).sum(1)

@@ -10,7 +10,7 @@ import torch
 from graphs.batch import DecodeBatch
 from graphs.capture import StepFn
 from graphs.compare import Tolerance
-from graphs.device_api import CpuDeviceApi, DeviceApi
+from graphs.device_api import CpuDeviceApi, DeviceApi, device_api
 from graphs.errors import VerificationError
 from graphs.kv_state import KvState
 from graphs.verification import verify
@@ -153,3 +153,15 @@ def test_kv_tensors_must_agree() -> None:
     for tensors in ({}, {"k": cache, "v": cache[:3]}, {"k": cache[:, :4]}):
         with pytest.raises(VerificationError, match="AI-VERIFY-001"):
             KvState(tensors=tensors, block_size=8)
+
+
+def test_any_device_index() -> None:
+    """A second device, while the first is current."""
+    device = pytest.importorskip("kernels_npu.sim.device")
+    device.enable(device_count=2)
+    assert torch.npu.current_device() == 0  # type: ignore[attr-defined]
+    rig = make_rig(device_api("npu:1"), strict=True)
+    report = verify(rig.runner, rig.model.state, rounds=1)
+    report.raise_for_findings()
+    assert report.device == "npu:1" and report.simulated
+    assert report.proof.device_replays == report.proof.replays
