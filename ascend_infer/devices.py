@@ -71,7 +71,7 @@ def open_device(name: str) -> Device:
         EnvironmentProblem: AI-CLI-002 when this installation does not have it, AI-CLI-005 without torch;
             AI-DEV-001/002 from the simulated device itself.
     """
-    _require_torch()
+    require_torch()
     if name != "auto":
         return _open(name, "asked for")
     if torch_npu_installed() and os.environ.get(_AUTOLOAD) != "0":
@@ -104,7 +104,8 @@ def _open(name: str, reason: str) -> Device:
     return Device(name=name, reason=reason, torch_device=torch.device("cpu"))
 
 
-def _require_torch() -> None:
+def require_torch() -> None:
+    """Refuse to go on without torch: AI-CLI-005. Commands call this before they import what needs it."""
     try:
         import torch  # noqa: F401
     except (ImportError, OSError, RuntimeError) as error:

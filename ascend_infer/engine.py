@@ -101,18 +101,20 @@ class Engine:
         )
         running: list[_Sequence] = []
         finished: dict[int, Generation] = {}
-        while waiting or running:
-            entered = self._admit(waiting, running)
-            for sequence in entered:
-                self._advance(sequence, self._prefill(sequence), keep_logits, on_token)
-            # Those that entered have their first token; the others get their next one.
-            running += entered
-            self._retire(running, finished)
-            if running:
-                logits = self._decode(running)
-                for sequence, row in zip(running, logits):
-                    self._advance(sequence, row, keep_logits, on_token)
+        try:
+            while waiting or running:
+                for sequence in self._admit(waiting, running):
+                    running.append(sequence)
+                    self._advance(sequence, self._prefill(sequence), keep_logits, on_token)
                 self._retire(running, finished)
+                if running:
+                    for sequence, row in zip(running, self._decode(running)):
+                        self._advance(sequence, row, keep_logits, on_token)
+                    self._retire(running, finished)
+        finally:
+            # After an error or an interrupt the engine can be used again.
+            for sequence in running:
+                self.blocks.free(sequence.key)
         return [finished[key] for key in range(len(requests))]
 
     # ------------------------------------------------------------------ admission

@@ -103,8 +103,10 @@ class BlockManager:
         return self._extend(sequence, self._owners[sequence], 1)[0]
 
     def free(self, sequence: int) -> None:
-        """Take back all blocks of `sequence`; they are handed out again last."""
-        self._free.extend(self._owners.pop(sequence).blocks)
+        """Take back all blocks of `sequence`, if it owns any; they are handed out again last."""
+        owner = self._owners.pop(sequence, None)
+        if owner is not None:
+            self._free.extend(owner.blocks)
 
     def block_table(self, sequence: int) -> list[int]:
         """The blocks of `sequence` in the order of its tokens."""

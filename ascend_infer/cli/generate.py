@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ascend_infer import devices
 from ascend_infer.cli import options
 from kernels_npu.errors import UsageError
 
@@ -33,6 +34,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; 1 when a verification failed."""
+    _refuse_contradictions(arguments)
+    devices.require_torch()
     chosen = _options(arguments)
     from ascend_infer.cli import output, progress
     from ascend_infer.generation import generate
@@ -113,8 +116,8 @@ def _add_graphs(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _options(arguments: argparse.Namespace) -> GenerateOptions:
-    """The options as data; contradictions are refused before anything is imported."""
+def _refuse_contradictions(arguments: argparse.Namespace) -> None:
+    """What argparse cannot say, before anything is imported."""
     if bool(arguments.prompt) == bool(arguments.prompt_token_ids):
         raise UsageError(
             "AI-CLI-003",
@@ -129,6 +132,10 @@ def _options(arguments: argparse.Namespace) -> GenerateOptions:
             "--strict refuses eager decode steps, --eager asks for them",
             fix="leave out one of the two",
         )
+
+
+def _options(arguments: argparse.Namespace) -> GenerateOptions:
+    """The options as data."""
     from ascend_infer.generation import GenerateOptions
     from ascend_infer.sampling import SamplingParams
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ascend_infer import devices
 from ascend_infer.cli import options
 from kernels_npu.errors import AscendInferError, UsageError
 
@@ -49,11 +50,11 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the script, then show what the simulated NPU counted and found."""
-    from ascend_infer.devices import open_device
     from ascend_infer.simulation import simulating
 
     _require_writable(arguments.report)
-    open_device("sim")
+    devices.require_torch()
+    devices.open_device("sim")
     from kernels_npu.sim.reporting import collect_report
 
     # The package offers the decorator `jit` under the module's own name.

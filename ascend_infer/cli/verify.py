@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from ascend_infer import devices
 from ascend_infer.cli import options
 
 if TYPE_CHECKING:
     from ascend_infer.progress import Reporter
     from ascend_infer.session import SessionOptions
-    from ascend_infer.verification.result import CheckReport
+    from ascend_infer.verification.result import CheckReport, CheckResult
 
 #: Prompts of different lengths: a batch of three is padded to bucket 4.
 _PROMPTS = (
@@ -65,6 +66,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the checks; 1 when one of them failed."""
+    devices.require_torch()
     from ascend_infer.cli import output, progress
 
     scopes = {"ops": _ops, "block": _block, "model": _model}
@@ -73,35 +75,61 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         output.print_json(report.to_dict())
     else:
-        output.print_table(
-            f"verify {report.scope} on {report.device}",
-            ("subject", "check", "verdict", "detail", "evidence"),
-            [
-                (r.subject, r.check, "passed" if r.passed else "FAILED", r.detail, r.evidence)
-                for r in report.results
-            ],
-            note="; ".join(report.notes),
-        )
+        _print(report)
     return 0 if report.passed else 1
 
 
+def _print(report: CheckReport) -> None:
+    """One row per check; operators have too many cases for that, so theirs are summed up."""
+    from ascend_infer.cli import output
+
+    rows = _by_operator(report) if report.scope == "ops" else list(map(_row, report.results))
+    output.print_table(
+        f"verify {report.scope} on {report.device}",
+        ("subject", "check", "verdict", "detail", "evidence"),
+        rows,
+        note="; ".join(report.notes),
+    )
+
+
+def _row(result: CheckResult) -> tuple[str, ...]:
+    verdict = "passed" if result.passed else "FAILED"
+    return (result.subject, result.check, verdict, result.detail, str(result.evidence))
+
+
+def _by_operator(report: CheckReport) -> list[tuple[str, ...]]:
+    """Per operator and check one row for all that passed, and one for each that failed."""
+    passed: dict[tuple[str, str], list[CheckResult]] = {}
+    for result in report.results:
+        if result.passed:
+            passed.setdefault((result.subject.split()[0], result.check), []).append(result)
+    rows = []
+    for (operator, check), results in passed.items():
+        detail = f"{len(results)} cases"
+        if check == "reference":
+            worst = max(result.values["share_of_tolerance"] for result in results)
+            detail += f", worst at {worst:.0%} of its tolerance"
+        elif check == "schedules":
+            detail += f", same bits under {', '.join(results[0].values['schedules'])}"
+        rows.append((operator, check, "passed", detail, str(results[0].evidence)))
+    return rows + [_row(result) for result in report.results if not result.passed]
+
+
 def _ops(arguments: argparse.Namespace, reporter: Reporter) -> CheckReport:
-    from ascend_infer.devices import open_device
     from ascend_infer.verification.ops import OpsOptions, verify_ops
 
     chosen = OpsOptions(
         names=tuple(arguments.op), max_bytes=arguments.max_bytes, checks=arguments.checks
     )
-    return verify_ops(open_device(arguments.device), chosen, reporter)
+    return verify_ops(devices.open_device(arguments.device), chosen, reporter)
 
 
 def _block(arguments: argparse.Namespace, reporter: Reporter) -> CheckReport:
-    from ascend_infer.devices import open_device
     from ascend_infer.model.catalogue import resolve
     from ascend_infer.verification.block import verify_block
 
     location = resolve(arguments.model)
-    device = open_device(arguments.device)
+    device = devices.open_device(arguments.device)
     return verify_block(
         location.open(),
         device,
@@ -114,7 +142,6 @@ def _block(arguments: argparse.Namespace, reporter: Reporter) -> CheckReport:
 
 
 def _model(arguments: argparse.Namespace, reporter: Reporter) -> CheckReport:
-    from ascend_infer.devices import open_device
     from ascend_infer.model.catalogue import resolve
     from ascend_infer.tokenizer import load_tokenizer
     from ascend_infer.verification.model import verify_model
@@ -127,7 +154,7 @@ def _model(arguments: argparse.Namespace, reporter: Reporter) -> CheckReport:
     longest = max(map(len, prompts)) + arguments.steps + 1
     return verify_model(
         location.open(),
-        open_device(arguments.device),
+        devices.open_device(arguments.device),
         _session_options(arguments, len(prompts), longest),
         prompts,
         steps=arguments.steps,

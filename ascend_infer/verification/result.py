@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,8 +57,3 @@ class CheckReport:
             "results": [result.to_dict() for result in self.results],
             "notes": list(self.notes),
         }
-
-
-def failures(results: Sequence[CheckResult]) -> list[CheckResult]:
-    """Those that did not pass."""
-    return [result for result in results if not result.passed]
