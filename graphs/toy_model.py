@@ -81,7 +81,7 @@ class ToyDecoder:
         rows = blocks.shape[0]
         keys = self.key_cache[blocks].reshape(rows, -1, self.hidden)
         values = self.value_cache[blocks].reshape(rows, -1, self.hidden)
-        scores = (keys * query[:, None, :]).sum(2) / self.hidden**0.5
+        scores = (keys * query[:, None, :]).sum(2) / math.sqrt(self.hidden)
         context = torch.arange(scores.shape[1], device=scores.device)
         reached = context[None, :] < batch.seq_lens[:, None]
         weights = scores.masked_fill(~reached, float("-inf")).softmax(1)
