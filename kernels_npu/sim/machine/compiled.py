@@ -123,6 +123,8 @@ class CompiledKernel:
         log = FindingLog(self.name)
         for finding in variant.findings:
             log.add((finding.code, finding.loc, finding.message), finding)
+        if self._all_together and bound.grid > self.soc.cube_cores:
+            log.add(("grid",), self._too_many_blocks(bound.grid))
         executed: list[BoundCore] = []
         if not log.errors():
             executed = self._execute(bound, config, variant, log, tracked)
@@ -307,6 +309,17 @@ class CompiledKernel:
             yield Finding(
                 code=code, severity=severity, message=message, kernel=self.name, loc=stmt.loc
             )
+
+    def _too_many_blocks(self, grid: int) -> Finding:
+        return Finding(
+            code="AI-SYNC-008",
+            severity=ERROR,
+            message=f"{grid} blocks wait for each other (sync_all or a mode 0 flag), {self.soc.name} runs "
+            f"{self.soc.cube_cores} at a time",
+            kernel=self.name,
+            loc=self.func.loc,
+            fix=f"launch at most {self.soc.cube_cores} blocks and loop over the work",
+        )
 
     def _report_leftovers(self, slot: _Slot, launch: LaunchState) -> None:
         for core, src, dst, event, count in slot.state.monitor.leftover_flags():

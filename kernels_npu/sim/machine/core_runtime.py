@@ -10,6 +10,9 @@ from kernels_npu.sim.machine.monitor import Clock
 from kernels_npu.sim.machine.shadow import CORES
 from kernels_npu.sim.machine.sites import Site
 
+#: Highest event id that upstream kernels use for flags within a core.
+LAST_EVENT = 15
+
 
 class CoreRuntime:
     """Synchronisation and reports of one core; checks that need no speed."""
@@ -34,6 +37,14 @@ class CoreRuntime:
         self.state.monitor.barrier(self.core)
 
     def set_flag(self, site: int, src: str, dst: str, event: int) -> None:
+        if self.check_flags and not 0 <= event <= LAST_EVENT:
+            self.report(
+                "AI-SYNC-007",
+                ERROR,
+                f"set_flag {src}->{dst} uses event id {event}",
+                site,
+                f"use event ids 0 to 7 (the compiler accepts up to {LAST_EVENT})",
+            )
         outstanding = self.state.monitor.set_flag(self.core, src, dst, event)
         if self.check_flags and outstanding > 1:
             self.report(

@@ -286,6 +286,15 @@ def _ub_to_ub(stmt: ir.TileOp, src: _Side, dst: _Side, context: LoweringContext)
             fix="slice both sides alike",
         )
     if source.buffer.dtype == target.buffer.dtype:
+        if target.cols * target.itemsize % 32:
+            context.note(
+                "AI-BOUND-009",
+                "warning",
+                f"copy of {target.cols * target.itemsize} bytes per row within UB "
+                f"({source.buffer.name} to {target.buffer.name}); it moves whole 32-byte units and may "
+                "leave the rest behind",
+                stmt,
+            )
         kernel: Callable[..., None] = lambda a, out: np.copyto(out, a)  # noqa: E731
     else:
         conversion_pair(stmt, target, source, context)

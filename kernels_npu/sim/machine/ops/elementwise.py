@@ -157,6 +157,7 @@ def lower_binary(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     check_dtype(stmt, dst, context)
     cycles = cost.vector(dst.count * dst.itemsize, _PASSES.get(stmt.op, 1))
     if isinstance(second, ir.Expr):
+        check_scalar(stmt, second, context)
         return Instruction(
             op=stmt.op,
             pipe="V",
@@ -245,6 +246,21 @@ def lower_mul_add(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         cycles=cost.vector(dst.count * dst.itemsize, 2),
         taint=all_sources,
     )
+
+
+def check_scalar(stmt: ir.TileOp, scalar: ir.Expr, context: LoweringContext) -> None:
+    """The compiler passes on only the first index of an element that serves as scalar operand."""
+    if not isinstance(scalar, ir.Load) or scalar.buffer.scope in ("global", "var"):
+        return
+    if any(ir.as_expr(d).value != 1 for d in scalar.buffer.shape[1:]):  # type: ignore[attr-defined]
+        context.note(
+            "AI-BOUND-010",
+            "error",
+            f"{stmt.op} takes an element of {scalar.buffer.name}{list(scalar.buffer.shape)} as scalar; "
+            "the compiler reads the element at its first index only; read it into a name first "
+            "(`s = buffer[i, j]`)",
+            stmt,
+        )
 
 
 def _typed_scalar(scalar: ir.Expr, dst: View) -> ir.Expr:

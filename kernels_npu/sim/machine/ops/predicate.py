@@ -10,7 +10,7 @@ from kernels_npu.sim import ir
 from kernels_npu.sim.machine import cost
 from kernels_npu.sim.machine.instruction import AnyArray, Instruction, LoweringContext, lowers
 from kernels_npu.sim.machine.operands import flat_view
-from kernels_npu.sim.machine.ops.elementwise import clamped
+from kernels_npu.sim.machine.ops.elementwise import check_scalar, clamped
 
 _COMPARE: dict[str, np.ufunc] = {
     "EQ": np.equal,
@@ -70,6 +70,8 @@ def lower_compare(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
             "only, cast to float32 first",
             stmt,
         )
+    if isinstance(second, ir.Expr):
+        check_scalar(stmt, second, context)
     reads = (first,) if scalar else (first, other)
     return Instruction(
         op=stmt.op,

@@ -244,3 +244,72 @@ def test_findings_raise_by_default(rng: np.random.Generator) -> None:
         kernel.compiled.launch(args, SimConfig())
     assert caught.value.code == "AI-BOUND-001"
     assert str(caught.value).count("AI-BOUND-001") == 1
+
+
+def scalar_operand(width: int) -> Any:
+    @tilelang.jit(out_idx=[0], pass_configs=SYNCED)
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(y: T.Tensor((8, 64), "float32")):
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
+                s = T.alloc_ub([8, width], "float32")
+                a = T.alloc_ub([8, 64], "float32")
+                T.tile.createvecindex(s, 3.0)
+                T.tile.fill(a, 1.0)
+                for i in T.serial(8):
+                    T.tile.mul(a[i, :], a[i, :], s[i, 0])
+                T.copy(a, y)
+
+        return kernel
+
+    return factory()
+
+
+def test_element_of_a_wide_buffer_as_scalar_operand(launch: Callable[..., Any]) -> None:
+    clean = launch(scalar_operand(1))
+    column = np.arange(3, 11, dtype=np.float32)
+    np.testing.assert_array_equal(clean.outputs[0], np.repeat(column[:, None], 64, axis=1))
+    assert clean.record.findings == ()
+    assert launch(scalar_operand(8)).codes == {"AI-BOUND-010"}
+
+
+@pytest.mark.parametrize(("blocks", "expected"), [(24, set()), (25, {"AI-SYNC-008"})])
+def test_global_barrier_needs_all_blocks_on_cores(
+    launch: Callable[..., Any], blocks: int, expected: set[str]
+) -> None:
+    @tilelang.jit(out_idx=[0])
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(y: T.Tensor((blocks, 64), "float32")):
+            with T.Kernel(blocks, is_npu=True) as (cid, vid):
+                a = T.alloc_ub([1, 64], "float32")
+                with T.Scope("V"):
+                    T.tile.fill(a, 1.0)
+                    T.barrier_all()
+                    if vid == 0:
+                        T.copy(a, y[cid, :])
+                T.sync_all()
+
+        return kernel
+
+    assert launch(factory()).codes == expected
+
+
+@pytest.mark.parametrize(("event", "expected"), [(7, set()), (16, {"AI-SYNC-007"})])
+def test_event_ids(launch: Callable[..., Any], event: int, expected: set[str]) -> None:
+    @tilelang.jit(out_idx=[0])
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(y: T.Tensor((8, 64), "float32")):
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
+                a = T.alloc_ub([8, 64], "float32")
+                with T.Scope("V"):
+                    T.tile.fill(a, 1.0)
+                    for i in T.serial(event, event + 1):
+                        T.set_flag("v", "mte3", i)
+                        T.wait_flag("v", "mte3", i)
+                    T.copy(a, y)
+
+        return kernel
+
+    assert launch(factory()).codes == expected
