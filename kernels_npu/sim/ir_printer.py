@@ -164,6 +164,6 @@ def _body(body: Sequence[ir.Stmt], locations: bool) -> Iterator[str]:
             if position and block:
                 yield "else:"
             if block or not position:
-                yield from ("    " + line for line in _body(block, locations) or ())
+                yield from ("    " + line for line in _body(block, locations))
             if not block and not position:
                 yield "    pass"

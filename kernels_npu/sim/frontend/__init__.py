@@ -7,7 +7,7 @@ Nothing here imports torch.
 from __future__ import annotations
 
 from kernels_npu.sim.frontend.entry import PrimFuncObject, parse, prim_func
-from kernels_npu.sim.frontend.jit import JITFactory, JITKernel, compile, jit
+from kernels_npu.sim.frontend.jit import JITFactory, JITKernel
 from kernels_npu.sim.frontend.shims import T, install_shims, tilelang
 
 __all__ = [
@@ -15,9 +15,7 @@ __all__ = [
     "JITKernel",
     "PrimFuncObject",
     "T",
-    "compile",
     "install_shims",
-    "jit",
     "parse",
     "prim_func",
     "tilelang",

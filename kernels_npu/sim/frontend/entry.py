@@ -88,7 +88,9 @@ class Macro:
         captured = captured_names(self._fn)
         if not self._hygienic:
             captured = {**captured, **parser.names.merged()}
-        names = VarTable(captured, bound.arguments)
+        names = VarTable(captured, {})
+        for name, value in bound.arguments.items():
+            names.bind(name, value)
         return parser.macro_body(self._source, names)
 
 

@@ -123,7 +123,7 @@ class Evaluator:
                 "AI-SRC-002",
                 f"{node.id} was bound in a nested body that has ended",
                 rule="a name bound inside for/if/with is visible only there, also when the `if` is static",
-                fix=f"bind {node.id} before the body, use `a if c else b`, or T.alloc_var for a value that changes",
+                fix=f"bind {node.id} before the body, use `a if c else b`, or T.alloc_var if it changes",
             )
         close = difflib.get_close_matches(node.id, self.names.names(), n=1)
         fail(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from kernels_npu.errors import UnsupportedError
@@ -230,6 +231,8 @@ class JITFactory:
         self._kernels: dict[Hashable, JITKernel] = {}
         self._lock = threading.RLock()
         functools.update_wrapper(self, func)
+        # The name under which scripts find the options of a decorated factory upstream.
+        self.__jit_impl__ = SimpleNamespace(func=func, **self.options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> JITKernel:
         """The kernel for these arguments."""

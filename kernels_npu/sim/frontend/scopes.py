@@ -20,7 +20,7 @@ class VarTable:
 
     def __init__(self, captured: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
         self._captured = captured
-        self._frames: list[dict[str, Any]] = [dict(overrides)]
+        self._frames: list[dict[str, Any]] = [dict(overrides), {}]
         self._closed: dict[str, int] = {}
 
     @contextlib.contextmanager
@@ -61,9 +61,12 @@ class VarTable:
         return name in self._closed
 
     def merged(self) -> dict[str, Any]:
-        """All visible names as one dict, for code that only Python can evaluate (comprehensions)."""
+        """All visible names as one dict, for code that only Python can evaluate (comprehensions).
+
+        What the dialect overrides (`range`) has Python's meaning there.
+        """
         names = dict(self._captured)
-        for frame in self._frames:
+        for frame in self._frames[1:]:
             names.update(frame)
         return names
 

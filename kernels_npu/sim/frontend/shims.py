@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import sys
 from types import ModuleType
@@ -97,10 +99,31 @@ def do_bench(fn: Any, *args: Any, **kwargs: Any) -> float:
     return float(refuse("tilelang.profiler.do_bench", "simulated time is not time"))
 
 
-def autotune(*args: Any, **kwargs: Any) -> Any:
-    """Not available: tuning compares measured times."""
-    del args, kwargs
-    return refuse("tilelang.autotune", "tuning compares measured times")
+def autotune(func: Any = None, /, *, configs: Any = None, **options: Any) -> Any:
+    """`@tilelang.autotune(configs=...)`: the factory works when it is given every tunable itself.
+
+    Raises:
+        UnsupportedError: AI-SRC-037 when a call leaves a tunable open: choosing compares measured times.
+    """
+    del options
+    if func is None:
+        return lambda decorated: autotune(decorated, configs=configs)
+
+    @functools.wraps(func)
+    def tuned(*args: Any, **kwargs: Any) -> Any:
+        choices = configs(*args, **kwargs) if callable(configs) else configs
+        tunables = set().union(*choices) if choices else set()
+        bound = inspect.signature(func).bind_partial(*args, **kwargs).arguments
+        missing = sorted(tunables - set(bound))
+        if missing:
+            name = getattr(func, "__name__", "the factory")
+            refuse(
+                f"tilelang.autotune of {name} without {', '.join(missing)}",
+                "tuning compares measured times",
+            )
+        return func(*args, **kwargs)
+
+    return tuned
 
 
 def lower(*args: Any, **kwargs: Any) -> Any:

@@ -150,6 +150,17 @@ class TensorSpec:
     dtype: str
 
 
+class StaticInt(int):
+    """An int computed by `T.ceildiv` and its kind from ints; scripts read `.value` as of TVM's IntImm."""
+
+    dtype = "int32"
+
+    @property
+    def value(self) -> int:
+        """The plain int."""
+        return int(self)
+
+
 class ScalarType:
     """`T.int32` and its kind: an annotation, a typed literal `T.int32(3)`, or a cast of an expression."""
 

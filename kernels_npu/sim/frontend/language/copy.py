@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from kernels_npu.sim import ir
-from kernels_npu.sim.frontend import mainline
 from kernels_npu.sim.frontend.affine import same_shape
 from kernels_npu.sim.frontend.diagnostics import fail
 from kernels_npu.sim.frontend.language.operands import emit, scalar_operand
@@ -38,21 +37,12 @@ def copy(
     enable_relu: bool = False,
     transpose: bool | None = False,
     pad_value: Any = None,
-    **unknown: Any,
 ) -> PendingOp:
     """`T.copy(src, dst, enable_relu=False, transpose=False, pad_value=None)`.
 
     Raises:
         KernelSourceError: AI-SRC-013 for two whole buffers of different shapes.
     """
-    for keyword in unknown:
-        if keyword in mainline.KEYWORDS:
-            mainline.refuse_keyword("copy", keyword)
-        fail(
-            "AI-SRC-009",
-            f"T.copy has no parameter {keyword}",
-            rule="the signature is T.copy(src, dst, enable_relu, transpose, pad_value)",
-        )
     source, target = rectangle("copy", "src", src), rectangle("copy", "dst", dst)
     whole = isinstance(source, ir.Buffer) and isinstance(target, ir.Buffer)
     if whole and not transpose and not same_shape(source.shape, target.shape):  # type: ignore[union-attr]

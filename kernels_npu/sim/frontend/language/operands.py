@@ -6,6 +6,7 @@ compiler makes. Adding an operation is adding a row.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -178,6 +179,19 @@ def make(row: Row, prefix: str = "") -> Callable[..., PendingOp]:
     call.__name__ = call.__qualname__ = row.name
     call.__doc__ = f"`T.{full_name}{signature}`"
     call.__signature__ = signature  # type: ignore[attr-defined]
+    return call
+
+
+def checked(function: Callable[..., Any], prefix: str = "") -> Callable[..., Any]:
+    """`function` with its arguments checked like those of a row."""
+    signature = inspect.signature(function)
+    full_name = prefix + function.__name__
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        bind(full_name, signature, args, kwargs)
+        return function(*args, **kwargs)
+
     return call
 
 

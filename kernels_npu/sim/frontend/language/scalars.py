@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ from kernels_npu.sim.frontend import mainline
 from kernels_npu.sim.frontend.diagnostics import fail
 from kernels_npu.sim.frontend.language.memory import dtype_name
 from kernels_npu.sim.frontend.language.operands import scalar_operand
-from kernels_npu.sim.frontend.values import ScalarType, cast_to, describe
+from kernels_npu.sim.frontend.values import ScalarType, StaticInt, cast_to, describe
 from kernels_npu.sim.scalar_ops import is_float, promote
 
 #: Unary functions of one scalar, by name of `T` -> name in the IR.
@@ -35,6 +36,10 @@ DTYPES = (
 
 def _both_python(a: Any, b: Any) -> bool:
     return not isinstance(a, ir.Expr) and not isinstance(b, ir.Expr)
+
+
+def _static(value: bool | int | float) -> bool | int | float:
+    return StaticInt(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _scalar(name: str, value: Any) -> ir.Expr:
@@ -66,7 +71,7 @@ def binary(name: str) -> Callable[[Any, Any], Any]:
 
     def function(a: Any, b: Any) -> Any:
         result = ir.binary(op, _scalar(name, a), _scalar(name, b))
-        return result.value if isinstance(result, ir.Const) and _both_python(a, b) else result
+        return _static(result.value) if isinstance(result, ir.Const) and _both_python(a, b) else result
 
     function.__name__ = name
     return function
@@ -75,7 +80,7 @@ def binary(name: str) -> Callable[[Any, Any], Any]:
 def ceildiv(lhs: Any, rhs: Any) -> Any:
     """`T.ceildiv(a, b)`: `(a + b - 1) // b`; an int for ints."""
     if isinstance(lhs, int) and isinstance(rhs, int):
-        return -(-lhs // rhs)
+        return StaticInt(-(-lhs // rhs))
     a, b = _scalar("ceildiv", lhs), _scalar("ceildiv", rhs)
     return (a + (b - 1)) // b
 
@@ -83,28 +88,28 @@ def ceildiv(lhs: Any, rhs: Any) -> Any:
 def _extreme(name: str, a: Any, b: Any) -> Any:
     if _both_python(a, b):
         _scalar(name, a), _scalar(name, b)
-        return min(a, b) if name == "min" else max(a, b)
+        return _static(builtins.min(a, b) if name == "min" else builtins.max(a, b))
     return ir.binary(name, _scalar(name, a), _scalar(name, b))
 
 
-def min_(a: Any, b: Any) -> Any:
+def min(a: Any, b: Any) -> Any:
     """`T.min(a, b)`."""
     return _extreme("min", a, b)
 
 
-def max_(a: Any, b: Any) -> Any:
+def max(a: Any, b: Any) -> Any:
     """`T.max(a, b)`."""
     return _extreme("max", a, b)
 
 
-def abs_(x: Any) -> Any:
+def abs(x: Any) -> Any:
     """`T.abs(x)`."""
-    return abs(x) if isinstance(x, (int, float)) else ir.unary("abs", _scalar("abs", x))
+    return builtins.abs(x) if isinstance(x, (int, float)) else ir.unary("abs", _scalar("abs", x))
 
 
 def clamp(dst: Any, min_val: Any, max_val: Any) -> Any:
     """`T.clamp(x, low, high)` of a scalar."""
-    return min_(max_(dst, min_val), max_val)
+    return min(max(dst, min_val), max_val)
 
 
 def sigmoid(x: Any) -> ir.Expr:
@@ -203,7 +208,7 @@ def max_value(dtype: Any) -> ir.Const:
 
 
 def use_swizzle(
-    cid: Any,
+    cid: Any = None,
     m: Any = None,
     n: Any = None,
     k: Any = None,
@@ -235,11 +240,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: unary(name) for name in UNARY},
     **{name: binary(name) for name in BINARY},
     **{name: ScalarType(name) for name in DTYPES},
-    "min": min_,
-    "Min": min_,
-    "max": max_,
-    "Max": max_,
-    "abs": abs_,
+    "min": min,
+    "Min": min,
+    "max": max,
+    "Max": max,
+    "abs": abs,
     "clamp": clamp,
     "sigmoid": sigmoid,
     "ceildiv": ceildiv,

@@ -19,7 +19,8 @@ from kernels_npu.sim.frontend.language import (
     tile_rules,
     tile_table,
 )
-from kernels_npu.sim.frontend.language.operands import make
+from kernels_npu.sim.frontend.language.operands import checked, make
+from kernels_npu.sim.frontend.values import ScalarType
 
 
 class DialectModule(ModuleType):
@@ -28,18 +29,21 @@ class DialectModule(ModuleType):
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
-        label = "T.tile" if self.__name__.endswith("tile") else "T"
+        label = {"tilelang": "tilelang"}.get(self.__name__, "T")
+        if self.__name__.endswith("ascend_tile"):
+            label = "T.tile"
         if label == "T" and name in mainline.NAMES:
             mainline.refuse_name(label, name)
         close = difflib.get_close_matches(name, vars(self), n=1)
         fix = f"did you mean {label}.{close[0]}?" if close else "check the spelling"
-        if label == "T" and name in vars(vars(self)["tile"]):
+        tile = vars(self).get("tile")
+        if tile is not None and name in vars(tile):
             fix = f"write T.tile.{name}"
         raise DialectAttributeError(
             "AI-SRC-008",
-            f"{label} has no operation {name}",
+            f"{label} has no attribute {name}",
             where=here(),
-            rule=f"the adapter dialect of tilelang-ascend has no {label}.{name}",
+            rule=f"the simulator's {label} has the names of tilelang-ascend's adapter dialect",
             fix=fix,
         )
 
@@ -50,13 +54,11 @@ def build_tile(name: str = "tilelang.language.ascend_tile") -> ModuleType:
     for row in (*tile_table.ROWS, *tile_rules.ROWS):
         setattr(module, row.name, make(row, "tile."))
     for function in tile_rules.FUNCTIONS:
-        setattr(module, function.__name__, function)
+        setattr(module, function.__name__, checked(function, "tile."))
     return module
 
 
 _MEMBERS: tuple[Any, ...] = (
-    entry.prim_func,
-    entry.macro,
     frames.Kernel,
     frames.Scope,
     frames.If,
@@ -107,16 +109,19 @@ def build_language(name: str = "tilelang.language") -> ModuleType:
     """A fresh module `T`, with `T.tile`."""
     module = DialectModule(name, "The language of the adapter dialect.")
     for member in _MEMBERS:
-        setattr(module, member.__name__, member)
+        setattr(module, member.__name__, checked(member))
     for key, function in scalars.FUNCTIONS.items():
-        setattr(module, key, function)
+        plain = isinstance(function, ScalarType)
+        setattr(module, key, function if plain else checked(function))
     for row in tile_table.SHMEM:
         setattr(module, row.name, make(row))
     tile = build_tile(f"{name}.ascend_tile")
     extra: dict[str, Any] = {
+        "prim_func": entry.prim_func,
+        "macro": entry.macro,
         "Tensor": memory.Tensor,
         "Buffer": memory.Tensor,
-        "npu_use_swizzle": scalars.use_swizzle,
+        "npu_use_swizzle": module.use_swizzle,
         "tile": tile,
         "ascend_tile": tile,
         "reduce_ascend": _submodule(f"{name}.reduce_ascend", reduce),

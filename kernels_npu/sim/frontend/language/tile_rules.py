@@ -228,7 +228,12 @@ _BRCB = (
 def _check_pattern(call: Call) -> None:
     pattern = call["src1Pattern"]
     if isinstance(pattern, ir.Buffer) and pattern.dtype != "uint32":
-        call.refuse("AI-SRC-032", f"src1Pattern dtype must be uint32, got {pattern.dtype}")
+        call.refuse(
+            "AI-SRC-032",
+            f"src1Pattern is {pattern.dtype}",
+            rule="src1Pattern dtype must be uint32",
+            fix="allocate the pattern as uint32, or T.reinterpretcast it",
+        )
 
 
 def gather_mask(dst: Any, src: Any, src1Pattern: Any) -> PendingOp:
@@ -266,7 +271,12 @@ def merge_sort(dst: Any, src0: Any, src1: Any, src2: Any = None, src3: Any = Non
     given = {"dst": dst, "src0": src0, "src1": src1, "src2": src2, "src3": src3}
     operands = [tile_operand(name, k, v) for k, v in given.items() if v is not None]
     if len(operands) < 3:
-        fail("AI-SRC-032", f"T.{name} requires 2-4 source buffers, got {len(operands) - 1}")
+        fail(
+            "AI-SRC-032",
+            f"T.{name}: {len(operands) - 1} source buffer",
+            rule="merge_sort requires 2-4 source buffers",
+            fix="pass src0 and src1; T.tile.sort sorts one list",
+        )
     return emit(name, "merge_sort", operands, {})
 
 
