@@ -1,8 +1,8 @@
-"""`tilelang` and `T` for kernel files: the real adapter where it is installed, else the simulator's.
+"""`tilelang` and `T` for kernel files: the installed adapter, or else the simulator's.
 
-Three distributions share the import name `tilelang` and even each other's version numbers. They are told
-apart by the files they install, before anything of them is imported: importing the wrong one loads a TVM
-that the other cannot live beside.
+Three distributions share the import name `tilelang` and even each other's version numbers. They are
+told apart by the files they install, before anything of them is imported: importing the wrong one
+loads a TVM that the other cannot live beside.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ _MARKERS = {
     "adapter": "language/ascend_tile.py",
     "npuir": "jit/jit_npu.py",
 }
-_ADAPTER = "tile-ai/tilelang-ascend (distribution `tilelang`, version 0.1.4 or later of that repository)"
+_ADAPTER = (
+    "tile-ai/tilelang-ascend (distribution `tilelang`, version 0.1.4 or later of that repository)"
+)
 
 
 def tilelang_directory() -> Path | None:
-    """Where `import tilelang` would come from, without importing it and whatever is loaded already."""
+    """Where `import tilelang` would look, found without importing anything."""
     for finder in sys.meta_path:
         find_spec = getattr(finder, "find_spec", None)
         spec = find_spec("tilelang", None) if find_spec else None
@@ -79,7 +81,7 @@ def choose(directory: Path | None, wish: str, simulated: bool) -> str:
         raise EnvironmentProblem(
             "AI-ENV-011",
             f"{directory} holds files of both mainline tilelang and the Ascend adapter",
-            rule="both install into the folder `tilelang`; `pip install -U tilelang` overwrites one by the other",
+            rule="both install into the folder `tilelang`, and pip overwrites one by the other",
             fix=f"pip uninstall tilelang, remove {directory}, then install {_ADAPTER}; "
             f"or set {VARIABLE}=sim to use the simulator only",
         )

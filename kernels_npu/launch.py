@@ -24,5 +24,5 @@ def launch(kernel: Any, *tensors: torch.Tensor) -> Any:
 @functools.cache
 def block_count(device: torch.device) -> int:
     """How many blocks fill `device`: one per cube core, each with two vector cores."""
-    properties = torch.npu.get_device_properties(device)
+    properties = torch.get_device_module(device).get_device_properties(device)
     return int(getattr(properties, "cube_core_num", 0) or _FEWEST_CORES)

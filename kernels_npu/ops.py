@@ -1,7 +1,8 @@
-"""The operators: `torch.ops.ascend_infer.*`, one node each for torch.compile, vLLM and graph capture.
+"""The operators: `torch.ops.ascend_infer.*`, one node each in a graph.
 
-All tensors are contiguous. Kernels on `npu` take float16 or bfloat16, compute in float32 and round once;
-the references on `cpu` and `cuda` also take float32. `kernels_npu.registry` chooses and counts.
+All tensors are contiguous. Kernels on `npu` take float16 or bfloat16, compute in float32 and round
+once; the references on `cpu` and `cuda` also take float32. `kernels_npu.registry` chooses and
+counts.
 """
 
 from __future__ import annotations
@@ -82,8 +83,9 @@ _reshape_and_cache = _define(
     _nothing,
 )
 _paged_decode_attention = _define(
-    "paged_decode_attention(Tensor query, Tensor key_cache, Tensor value_cache, Tensor block_table, "
-    "Tensor seq_lens, float scale, int sliding_window=0, float logits_soft_cap=0.0) -> Tensor",
+    "paged_decode_attention(Tensor query, Tensor key_cache, Tensor value_cache, "
+    "Tensor block_table, Tensor seq_lens, float scale, int sliding_window=0, "
+    "float logits_soft_cap=0.0) -> Tensor",
     "attention",
     lambda query, key_cache, *_: (query.dtype, query.shape[1:], key_cache.shape[1:]),
     lambda query, *_: torch.empty_like(query),
@@ -105,7 +107,8 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     Returns:
         `[rows, hidden]` of `x`'s dtype.
     """
-    return _rms_norm(x, weight, eps)
+    out: torch.Tensor = _rms_norm(x, weight, eps)
+    return out
 
 
 def add_rms_norm(
@@ -116,7 +119,8 @@ def add_rms_norm(
     Args:
         x, residual: `[rows, hidden]`. weight: `[hidden]`. eps: added to the mean of squares.
     """
-    return _add_rms_norm(x, residual, weight, eps)
+    out: torch.Tensor = _add_rms_norm(x, residual, weight, eps)
+    return out
 
 
 def rotary_embedding(
@@ -131,8 +135,8 @@ def rotary_embedding(
     Args:
         positions: `[tokens]` int32 or int64, read on the device.
         query: `[tokens, num_q_heads, head_dim]`. key: `[tokens, num_kv_heads, head_dim]`.
-        cos_sin_cache: `[max_position, rotary_dim]`, cosines in the first half of a row, sines in the second;
-            of the heads' dtype or float32.
+        cos_sin_cache: `[max_position, rotary_dim]`, cosines in the first half of a row, sines in
+            the second; of the heads' dtype or float32.
         interleaved: pairs are (2i, 2i + 1) instead of (i, i + rotary_dim / 2).
     """
     _rotary_embedding(positions, query, key, cos_sin_cache, interleaved)
@@ -149,7 +153,7 @@ def reshape_and_cache(
 
     Args:
         key, value: `[tokens, num_kv_heads, head_dim]`.
-        key_cache, value_cache: `[num_blocks, block_size, num_kv_heads, head_dim]`, written in place.
+        key_cache, value_cache: `[num_blocks, block_size, num_kv_heads, head_dim]`; updated.
         slot_mapping: `[tokens]` int32: `block * block_size + offset`, or -1.
     """
     _reshape_and_cache(key, value, key_cache, value_cache, slot_mapping)
@@ -171,17 +175,18 @@ def paged_decode_attention(
         query: `[batch, num_q_heads, head_dim]`; heads of one group share a KV head.
         key_cache, value_cache: `[num_blocks, block_size, num_kv_heads, head_dim]`.
         block_table: `[batch, max_blocks]` int32, the blocks of each sequence in order.
-        seq_lens: `[batch]` int32, keys of each sequence, the new token's included; read on the device.
-            A row with 0 reads nothing and gives zeros.
+        seq_lens: `[batch]` int32, keys of each sequence, the new token's included; read on the
+            device. A row with 0 reads nothing and gives zeros.
         scale: factor of the scores. sliding_window: only the last so many keys count; 0 is all.
         logits_soft_cap: scores become `cap * tanh(score / cap)`; 0 is off.
 
     Returns:
         `[batch, num_q_heads, head_dim]` of `query`'s dtype.
     """
-    return _paged_decode_attention(
+    out: torch.Tensor = _paged_decode_attention(
         query, key_cache, value_cache, block_table, seq_lens, scale, sliding_window, logits_soft_cap
     )
+    return out
 
 
 def silu_and_mul(x: torch.Tensor) -> torch.Tensor:
@@ -190,4 +195,5 @@ def silu_and_mul(x: torch.Tensor) -> torch.Tensor:
     Returns:
         `[rows, inter]` of `x`'s dtype.
     """
-    return _silu_and_mul(x)
+    out: torch.Tensor = _silu_and_mul(x)
+    return out

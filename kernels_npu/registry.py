@@ -1,9 +1,10 @@
 """Which implementation of an operator runs, why, and how often: nothing falls back in silence.
 
-The decision depends on the device (`cpu` and `cuda`: reference; `npu`: the simulated device or torch_npu)
-and on what the operator's kernel can serve. It is made once per kind of call, logged once with its
-reason, and every launch is counted. What a kernel cannot serve is an error (strict, the default) or, in
-`with strict(False):`, runs the reference on the same device, counted and warned about.
+The decision depends on the device (`cpu` and `cuda`: reference; `npu`: the simulated device or
+torch_npu) and on what the operator's kernel can serve. It is made once per kind of call, logged
+once with its reason, and every launch is counted. What a kernel cannot serve is an error (strict,
+the default) or, in `with strict(False):`, runs the reference on the same device, counted and warned
+about.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ class Operator:
 
     name: as in `torch.ops.ascend_infer`.
     kernel: returns the function that launches the kernel; imported at the first use on an NPU.
-    requires: `(*arguments) -> None`, raises UnsupportedError for a valid call that the kernel does not
-        cover; called once per kind of call.
+    requires: `(*arguments) -> None`, raises UnsupportedError for a valid call that the kernel does
+        not cover; called once per kind of call.
     kind: `(*arguments) -> what the decision depends on`, beside the device.
     """
 
@@ -96,7 +97,9 @@ class Operator:
         logger.log(level, "%s runs as %s: %s", self.name, decision.name, decision.reason)
         return decision
 
-    def _decide_npu(self, args: tuple[Any, ...], reference_function: Callable[..., Any]) -> Decision:
+    def _decide_npu(
+        self, args: tuple[Any, ...], reference_function: Callable[..., Any]
+    ) -> Decision:
         simulated = _device_is_simulated()
         try:
             self.requires(*args)
@@ -114,9 +117,7 @@ class Operator:
                 reason="npu is the simulated device",
                 counted=False,
             )
-        return Decision(
-            name="npu", function=self.kernel(), reason="npu is torch_npu's device"
-        )
+        return Decision(name="npu", function=self.kernel(), reason="npu is torch_npu's device")
 
 
 _counts: Counter[tuple[str, str]] = Counter()
@@ -146,7 +147,7 @@ def strict(enabled: bool = True) -> Iterator[None]:
 def launch_counts() -> dict[tuple[str, str], int]:
     """(operator, implementation) -> launches since the last reset.
 
-    `sim` are launches that really executed: eager ones and those of replayed graphs, not captured ones.
+    `sim` are launches that really executed: eager and replayed ones, not captured ones.
     """
     counts = Counter(_counts)
     for op, launches in (_simulated_launches() - _simulated_before).items():
@@ -179,7 +180,8 @@ def _refused(op: str, unserved: UnsupportedError) -> UnsupportedError:
     return UnsupportedError(
         "AI-OP-008",
         f"{op}: no kernel serves this call ({unserved.code}: {unserved.what})",
-        rule=unserved.rule or "a call that no kernel serves is an error unless fallbacks are allowed",
+        rule=unserved.rule
+        or "a call that no kernel serves is an error unless fallbacks are allowed",
         fix=f"{unserved.fix}; or allow the reference with `with registry.strict(False):`",
     )
 

@@ -99,12 +99,12 @@ def reshape_and_cache(
     value_cache: torch.Tensor,
     slot_mapping: torch.Tensor,
 ) -> None:
-    """Heads of 16 elements or a multiple, and a token's keys and values that fit the unified buffer."""
+    """Heads of a multiple of 16 elements, and tokens whose keys fit the unified buffer."""
     kv_heads, head_dim = key.shape[-2:]
     if head_dim % _STEP or head_dim == 0 or kv_heads * head_dim > MAX_HIDDEN:
         raise _unsupported(
-            f"reshape_and_cache: {kv_heads} KV heads of {head_dim} elements: head_dim must be a multiple "
-            f"of {_STEP} and a token's heads at most {MAX_HIDDEN} elements",
+            f"reshape_and_cache: {kv_heads} KV heads of {head_dim} elements: head_dim must be a "
+            f"multiple of {_STEP} and a token's heads at most {MAX_HIDDEN} elements",
             "a token's keys and values pass through the unified buffer",
             "use the reference (registry.strict(False))",
         )

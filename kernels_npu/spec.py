@@ -26,7 +26,8 @@ class Tolerance:
 class Workload:
     """A named problem of a real model.
 
-    name: `<model>-<phase>`. dims: the sizes and options that `make_inputs`, `traffic` and `flops` read.
+    name: `<model>-<phase>`. dims: the sizes and options that `make_inputs`, `traffic` and `flops`
+        read.
     """
 
     name: str
@@ -46,7 +47,8 @@ class Traffic:
 
     workspace: the tensor is a scratch buffer of the kernel, not an argument; its bytes are an
     implementation's cost and no part of a roofline.
-    scalar: read element by element through the scalar unit's cache, past the counters of the data pipes.
+    scalar: read element by element through the scalar unit's cache, past the counters of the data
+        pipes.
     """
 
     read: int = 0
@@ -62,8 +64,8 @@ class OpSpec:
     Attributes:
         name: as in `torch.ops.ascend_infer`.
         workloads: named problems of real models.
-        make_inputs: `(workload, dtype, device, generator) -> arguments by name`; the generator is a CPU
-            generator, so that every device gets the same numbers.
+        make_inputs: `(workload, dtype, device, generator) -> arguments by name`; the generator is a
+            CPU generator, so that every device gets the same numbers.
         reference: the function of `kernels_npu.reference` with the operator's signature.
         traffic: `(workload, dtype name) -> bytes by tensor name`, counted on the simulated NPU.
         flops: `(workload) -> operations`, where a multiply-add counts as two.

@@ -1,9 +1,10 @@
 """The one place that knows on which stream a kernel is launched.
 
-On a real NPU a launch takes torch_npu's current stream, read immediately before the launch. Reading it
-through `_npu_getCurrentRawStream` or `Stream.npu_stream` first hands torch_npu's queued operations to the
-device, so that the launch stays behind them; a handle that was saved, or read by a `NoWait` variant, loses
-that order. The null stream is refused: work on it is invisible to a capture.
+On a real NPU a launch takes torch_npu's current stream, read immediately before the launch. Reading
+it through `_npu_getCurrentRawStream` or `Stream.npu_stream` first hands torch_npu's queued
+operations to the device, so that the launch stays behind them; a handle that was saved, or read by
+a `NoWait` variant, loses that order. The null stream is refused: work on it is invisible to a
+capture.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def current_raw_stream(device: torch.device) -> int:
     """
     import torch_npu
 
-    index = device.index if device.index is not None else torch_npu.npu.current_device()
+    current: int | None = device.index  # None for "npu" without a number, whatever torch declares
+    index = torch_npu.npu.current_device() if current is None else current
     accessor = raw_accessor(torch_npu)
     if accessor is not None:
         handle = accessor(index)

@@ -1,6 +1,6 @@
 """SwiGLU's activation: silu(gate) * up."""
 
-# No `from __future__ import annotations`: the compiler evaluates a kernel's annotations in its closure.
+# No `from __future__ import annotations`: the compiler evaluates annotations in the closure.
 import functools
 from typing import Any
 
@@ -27,7 +27,7 @@ def tile_width(inter: int) -> int:
 
 @tilelang.jit(out_idx=[1])
 def silu_and_mul_kernel(inter: int, width: int, dtype: str, max_blocks: int):
-    """Tiles of rows are dealt to the vector cores, so that one row of a decode step uses many cores."""
+    """Tiles of rows are dealt to the vector cores: one row of a decode step uses many of them."""
     tiles = inter // width
     slots, lag = 2, 1  # loads run one tile ahead
     rows = T.symbolic("rows")
@@ -57,7 +57,7 @@ def silu_and_mul_kernel(inter: int, width: int, dtype: str, max_blocks: int):
                     if n < count:
                         task = worker + n * workers
                         column = task % tiles * width
-                        # The slot is free when the result of the tile that was two before has left it.
+                        # The slot is free when the result of two tiles before has left it.
                         if n >= slots:
                             T.wait_flag("mte3", "mte2", n % slots)
                         T.copy(x[task // tiles, column : column + width], gate_16[n % slots, :, :])
@@ -73,7 +73,7 @@ def silu_and_mul_kernel(inter: int, width: int, dtype: str, max_blocks: int):
                         T.wait_flag("mte2", "v", m % slots)
                         T.tile.cast(gate, gate_16[m % slots, :, :], "CAST_NONE", width)
                         T.tile.cast(up, up_16[m % slots, :, :], "CAST_NONE", width)
-                        # x / (1 + exp(-x)): exp overflows to infinity for x < -88, and x / inf is -0.
+                        # x / (1 + exp(-x)): for x < -88 exp gives infinity, and x / inf is -0.
                         T.tile.mul(denominator, gate, -1.0)
                         T.tile.exp(denominator, denominator)
                         T.tile.add(denominator, denominator, 1.0)
@@ -96,7 +96,8 @@ def silu_and_mul(x: torch.Tensor) -> torch.Tensor:
     """`silu(gate) * up` of rows `[gate | up]`; float32 inside, rounded once.
 
     Args:
-        x: `[rows, 2 * inter]` float16 or bfloat16, contiguous; 0 rows launch nothing. inter: a multiple of 16.
+        x: `[rows, 2 * inter]` float16 or bfloat16, contiguous; 0 rows launch nothing. inter: a
+            multiple of 16.
 
     Returns:
         `[rows, inter]` of x's dtype.
@@ -151,7 +152,11 @@ SPEC = OpSpec(
     flops=lambda w: 5 * w["rows"] * w["inter"],
     tolerance={
         # atol: the smallest normal number; results below it may round to zero on either side.
-        "float16": Tolerance(atol=2**-14, rtol=2**-10, reason="one rounding of 2^-11, float32 inside"),
-        "bfloat16": Tolerance(atol=1e-30, rtol=2**-7, reason="one rounding of 2^-8, float32 inside"),
+        "float16": Tolerance(
+            atol=2**-14, rtol=2**-10, reason="one rounding of 2^-11, float32 inside"
+        ),
+        "bfloat16": Tolerance(
+            atol=1e-30, rtol=2**-7, reason="one rounding of 2^-8, float32 inside"
+        ),
     },
 )

@@ -1,27 +1,28 @@
-"""The paged decode attention kernel: one block per sequence and KV head, cube and vector in a pipeline.
+"""The paged decode attention kernel: one block per sequence and KV head.
 
-For each tile of up to 128 keys the cube core computes S = Q K^T and later O = P V; the vector cores turn S into
-P = exp(S - max) and rescale what they have accumulated. The query heads of a KV head are the rows of one cube
-tile, so that keys and values are read once. Everything between the cores goes through a workspace in global
-memory with two slots per stage, tile k in slot k % 2:
+For each tile of up to 128 keys the cube core computes S = Q K^T and later O = P V; the vector cores
+turn S into P = exp(S - max) and rescale what they have accumulated. The query heads of a KV head
+are the rows of one cube tile, so that keys and values are read once. Everything between the cores
+goes through a workspace in global memory with two slots per stage, tile k in slot k % 2:
 
     cube    QK(0)  QK(1)  PV(0)  QK(2)  PV(1)  ...  PV(n-1)       QK runs one tile ahead of PV
     vector         SM(0)  SM(1)  UP(0)  SM(2)  UP(1)  ...         SM makes P(k), UP(k) adds O(k)
 
-Cross-core flags. S, P and O each announce "slot k % 2 is filled", with one flag id per slot. No flag says "slot
-is free": the data itself does, so a wait for it would be redundant.
+Cross-core flags. S, P and O each announce "slot k % 2 is filled", with one flag id per slot. No
+flag says "slot is free": the data itself does, so a wait for it would be redundant.
   * S(k+2) overwrites S(k). QK(k+2) is issued after the wait for P(k), and P(k) was made from S(k).
-  * P(k+2) overwrites P(k). The vector cores write it after S(k+2) has come; S(k+2) leaves through the pipes M and
-    FIX, in order, after PV(k), which has read P(k).
-  * O(k+2) overwrites O(k). PV(k+2) is issued after the wait for P(k+2), and UP(k), which reads O(k), precedes
-    SM(k+2), which makes P(k+2), in the program of both vector cores.
-The same facts bound each flag id to one outstanding set, which is all that the hardware is sure to keep.
-A vector core without rows sets and waits like the other: the cube needs the flags of both.
+  * P(k+2) overwrites P(k). The vector cores write it after S(k+2) has come; S(k+2) leaves through
+    the pipes M and FIX, in order, after PV(k), which has read P(k).
+  * O(k+2) overwrites O(k). PV(k+2) is issued after the wait for P(k+2), and UP(k), which reads
+    O(k), precedes SM(k+2), which makes P(k+2), in the program of both vector cores.
+The same facts bound each flag id to one outstanding set, which is all that the hardware is sure to
+keep. A vector core without rows sets and waits like the other: the cube needs the flags of both.
 
-Inside a core, `set` is issued only when a later `wait` will consume it, so that no flag is left at the end.
+Inside a core, `set` is issued only when a later `wait` will consume it, so that no flag is left at
+the end.
 """
 
-# No `from __future__ import annotations`: the compiler evaluates a kernel's annotations in its closure.
+# No `from __future__ import annotations`: the compiler evaluates annotations in the closure.
 from kernels_npu.attention.tiling import MAX_TILE_KEYS, DecodeTiling
 from kernels_npu.dialect import T, make_zn_layout, tilelang
 
@@ -45,7 +46,7 @@ def paged_decode_attention_kernel(
     sliding_window: int,
     soft_cap: float,
 ):
-    """Static: everything but batch, cache size and table width. See `DecodeTiling` for the names."""
+    """Static: all but batch, cache size and table width. `DecodeTiling` has the names."""
     tiling = DecodeTiling(q_heads, kv_heads, head_dim, block_size)
     group, tile_m, rows, live = tiling.group, tiling.tile_m, tiling.rows, tiling.live
     pages, keys, chunks, width = tiling.pages, tiling.keys, tiling.chunks, tiling.width
@@ -58,20 +59,18 @@ def paged_decode_attention_kernel(
     max_blocks = T.symbolic("max_blocks")
 
     @T.macro
-    def load_pages(cache, block_table, sequence, head, first_key, seq_len, tile):
-        """Keys or values from `first_key` on; what lies beyond `seq_len` is zero and is not read.
+    def load_pages(cache, block_table, seq, head, first, seq_len, tile):
+        """Keys or values from `first` on; what lies beyond `seq_len` is zero and is not read.
 
-        The copy of the first page starts at the tile's first byte. When it does not fill the tile it clears it,
-        so that no stale NaN can meet a probability of 0.
+        The copy of the first page starts at the tile's first byte. When it does not fill the tile
+        it clears it, so that no stale NaN can meet a probability of 0.
         """
-        page = block_table[sequence, first_key // block_size]
-        T.copy(
-            cache[page, 0 : T.min(block_size, seq_len - first_key), head, :], tile[0:block_size, :]
-        )
+        page = block_table[seq, first // block_size]
+        T.copy(cache[page, 0 : T.min(block_size, seq_len - first), head, :], tile[0:block_size, :])
         for p in T.serial(1, pages):
-            key = first_key + p * block_size
+            key = first + p * block_size
             if key < seq_len:
-                later_page = block_table[sequence, key // block_size]
+                later_page = block_table[seq, key // block_size]
                 T.copy(
                     cache[later_page, 0 : T.min(block_size, seq_len - key), head, :],
                     tile[p * block_size : (p + 1) * block_size, :],
@@ -159,49 +158,39 @@ def paged_decode_attention_kernel(
                 }
             )
 
-            sequence = cid // kv_heads
+            seq = cid // kv_heads
             head = cid % kv_heads
-            seq_len = seq_lens[sequence]
+            seq_len = seq_lens[seq]
             # The first visible key, and the first of its page, where the tiles start.
             visible = T.max(seq_len - sliding_window, 0) if sliding_window > 0 else 0
             origin = visible // block_size * block_size
             tiles = (seq_len - origin + keys - 1) // keys
 
             with T.Scope("C"):
-                # Step i loads K(i) and V(i-1), then computes QK(i-1) and PV(i-2): loads run a tile ahead.
+                # Step i loads K(i) and V(i-1), then computes QK(i-1) and PV(i-2).
                 for i in T.serial(tiles + 2):
                     if i < tiles:
                         if i == 0:
                             # Ready with K(0), which follows on the same pipe.
-                            T.copy(query[sequence, head * group : (head + 1) * group, :], q_l1)
+                            T.copy(query[seq, head * group : (head + 1) * group, :], q_l1)
                         if i >= 2:
                             T.wait_flag("mte1", "mte2", K + i % 2)
+                        first = origin + i * keys
                         if i % 2 == 0:
-                            load_pages(
-                                key_cache, block_table, sequence, head, origin + i * keys, seq_len,
-                                k_l1_0,
-                            )
+                            load_pages(key_cache, block_table, seq, head, first, seq_len, k_l1_0)
                         else:
-                            load_pages(
-                                key_cache, block_table, sequence, head, origin + i * keys, seq_len,
-                                k_l1_1,
-                            )
+                            load_pages(key_cache, block_table, seq, head, first, seq_len, k_l1_1)
                         T.set_flag("mte2", "mte1", K + i % 2)
 
                     if T.And(i >= 1, i <= tiles):
                         k = i - 1
                         if k >= 2:
                             T.wait_flag("mte1", "mte2", V + k % 2)
+                        first = origin + k * keys
                         if k % 2 == 0:
-                            load_pages(
-                                value_cache, block_table, sequence, head, origin + k * keys, seq_len,
-                                v_l1_0,
-                            )
+                            load_pages(value_cache, block_table, seq, head, first, seq_len, v_l1_0)
                         else:
-                            load_pages(
-                                value_cache, block_table, sequence, head, origin + k * keys, seq_len,
-                                v_l1_1,
-                            )
+                            load_pages(value_cache, block_table, seq, head, first, seq_len, v_l1_1)
 
                         # S(k) = Q K(k)^T, summed over the slices of the head dimension.
                         T.wait_flag("mte2", "mte1", K + k % 2)
@@ -251,7 +240,7 @@ def paged_decode_attention_kernel(
                         T.set_flag("mte2", "mte1", P + j % 2)
                         T.wait_flag("mte2", "mte1", P + j % 2)
                         for c in T.serial(chunks):
-                            # Frees V's L0B, and for c = 0 also P's L0A: both were read by the last product.
+                            # Frees V's L0B and, at c = 0, P's L0A: the last product read both.
                             if j + c > 0:
                                 T.wait_flag("m", "mte1", PV)
                             if j % 2 == 0:
@@ -303,7 +292,7 @@ def paged_decode_attention_kernel(
                             T.set_flag("mte2", "v", SCORES)
                             T.wait_flag("mte2", "v", SCORES)
                             if soft_cap > 0.0:
-                                # cap * tanh(x / cap) = cap - 2 cap / (exp(2 x / cap) + 1), at both ends too.
+                                # cap tanh(x / cap) = cap - 2 cap / (exp(2 x / cap) + 1)
                                 T.tile.mul(scores, scores, 2.0 * scale / soft_cap)
                                 T.tile.exp(scores, scores)
                                 T.tile.add(scores, scores, 1.0)
@@ -374,14 +363,14 @@ def paged_decode_attention_kernel(
                     if vid == 0:
                         T.copy(
                             out[0:first_rows, :],
-                            output[sequence, head * group : head * group + first_rows, :],
+                            output[seq, head * group : head * group + first_rows, :],
                         )
                     else:
                         if last_rows > 0:
                             T.copy(
                                 out[0:last_rows, :],
                                 output[
-                                    sequence,
+                                    seq,
                                     head * group + rows : head * group + rows + last_rows,
                                     :,
                                 ],

@@ -33,16 +33,18 @@ def paged_decode_attention(
     sliding_window: int = 0,
     logits_soft_cap: float = 0.0,
 ) -> torch.Tensor:
-    """`softmax(scale * q k^T) v` over the first `seq_lens[i]` keys of row i; float32 between the products.
+    """`softmax(scale * q k^T) v` over the first `seq_lens[i]` keys of row i; float32 inside.
 
     Args:
-        query: `[batch, num_q_heads, head_dim]` float16 or bfloat16, contiguous; 0 rows launch nothing.
-        key_cache, value_cache: `[num_blocks, block_size, num_kv_heads, head_dim]` of the same dtype. Keys and
-            values beyond a sequence's length are neither read nor used, whatever they hold.
-        block_table: `[batch, max_blocks]` int32. Only the blocks that hold keys of row i are read, so that the
-            rest of a row may be anything.
-        seq_lens: `[batch]` int32, read on the device; at most `max_blocks * block_size`. 0 (padding) reads
-            nothing of the cache and gives zeros.
+        query: `[batch, num_q_heads, head_dim]` float16 or bfloat16, contiguous; 0 rows launch
+            nothing.
+        key_cache, value_cache: `[num_blocks, block_size, num_kv_heads, head_dim]` of the same
+            dtype. Keys and values beyond a sequence's length are neither read nor used, whatever
+            they hold.
+        block_table: `[batch, max_blocks]` int32. Only the blocks that hold keys of row i are read,
+            so that the rest of a row may be anything.
+        seq_lens: `[batch]` int32, read on the device; at most `max_blocks * block_size`. 0
+            (padding) reads nothing of the cache and gives zeros.
         scale: factor of the scores, usually `head_dim ** -0.5`.
         sliding_window: only the last so many keys count; 0 is all.
         logits_soft_cap: scores become `cap * tanh(score / cap)`; 0 is off.
@@ -51,8 +53,8 @@ def paged_decode_attention(
         `[batch, num_q_heads, head_dim]` of query's dtype.
 
     Raises:
-        UsageError: AI-OP-001 to AI-OP-005. UnsupportedError: AI-OP-006 for a head_dim, block_size or number of
-            query heads per KV head that does not fit (`DecodeTiling`).
+        UsageError: AI-OP-001 to AI-OP-005. UnsupportedError: AI-OP-006 for a head_dim, block_size
+            or number of query heads per KV head that does not fit (`DecodeTiling`).
     """
     check(
         query, key_cache, value_cache, block_table, seq_lens, scale, sliding_window, logits_soft_cap
@@ -83,7 +85,7 @@ def check(
     sliding_window: int,
     logits_soft_cap: float,
 ) -> None:
-    """Refuse what the kernel would misread. Lengths and block numbers are on the device: not looked at."""
+    """Refuse what the kernel would misread; what is on the device is not looked at."""
     op = "paged_decode_attention"
     require_dtype(op, "query", query, torch.float16, torch.bfloat16)
     require_dtype(op, "key_cache", key_cache, query.dtype)
@@ -112,7 +114,7 @@ def check(
 def make_inputs(
     workload: Workload, dtype: torch.dtype, device: Any, generator: torch.Generator
 ) -> dict[str, Any]:
-    """Sequences in scattered blocks; what belongs to no sequence is NaN, unused table entries are far out."""
+    """Sequences in scattered blocks; the rest of the cache is NaN, of the table far out."""
     seq_lens, block_size = workload["seq_lens"], workload["block_size"]
     heads = (workload["kv_heads"], workload["head_dim"])
     used = [-(-n // block_size) for n in seq_lens]
@@ -153,10 +155,10 @@ def _tiles(workload: Workload, tiling: DecodeTiling) -> list[tuple[int, int, int
 
 
 def traffic(workload: Workload, dtype: str) -> dict[str, Traffic]:
-    """Keys and values once per KV head and no further than the length, from the window's first block on.
+    """Keys and values once per KV head, from the window's first block to the length.
 
-    `seq_lens` is read by three cores of each block, a table entry once for keys and once for values; the
-    workspaces carry the live rows of every tile there and back.
+    `seq_lens` is read by three cores of each block, a table entry once for keys and once for
+    values; the workspaces carry the live rows of every tile there and back.
     """
     size, kv_heads, head_dim = ITEMSIZE[dtype], workload["kv_heads"], workload["head_dim"]
     tiling = DecodeTiling(workload["q_heads"], kv_heads, head_dim, workload["block_size"])
@@ -195,7 +197,7 @@ _MODELS = {
     "llama-3-70b": (64, 8, 128),
 }
 _PHASES = {"decode-1x1k": (1024,), "decode-8x2k": (2048,) * 8, "decode-mixed": (1, 0, 300, 4096)}
-_REASON = "probabilities rounded to 2^-{0} relative, averaged with weights that sum to 1; result rounded once"
+_REASON = "probabilities and result rounded to 2^-{0}, averages of unit weight in float32"
 
 SPEC = OpSpec(
     name="paged_decode_attention",

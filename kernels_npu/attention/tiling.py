@@ -8,7 +8,7 @@ import torch
 
 from kernels_npu.errors import UnsupportedError
 
-#: Keys of one tile: the cube's favourite size, and as much as two softmax rows of a vector core need.
+#: Keys of one tile: as many as pass through L0B with a slice of the head dimension.
 MAX_TILE_KEYS = 128
 #: Widest slice of the head dimension that passes through the L0 memories at once.
 _MAX_CHUNK = 128
@@ -30,7 +30,8 @@ class DecodeTiling:
         group: query heads that share the KV head.
         tile_m: rows of the cube tile, `group` rounded up to 16.
         rows: rows of it that each vector core owns.
-        live: rows that any vector core works on: those of both, or of the first alone when all heads fit.
+        live: rows that any vector core works on: those of both, or of the first alone when all
+            heads fit.
         pages: cache blocks in one tile of keys. keys: keys of a full tile.
         chunks, width: the head dimension as `chunks` slices of `width` elements.
 
@@ -69,7 +70,7 @@ class DecodeTiling:
             self.head_dim % (16 * chunks) == 0 and 0 < self.head_dim <= 2 * _MAX_CHUNK,
             f"head_dim {self.head_dim} is not a multiple of 16 up to 128 or of 32 up to 256",
             "the head dimension passes through L0 in slices of a multiple of 16, at most 128 wide",
-            "use the reference (registry.strict(False)), or pad head_dim to 64, 96, 128, 192 or 256",
+            "allow the reference (registry.strict(False)), or pad to 64, 96, 128, 192 or 256",
         )
         group = self.q_heads // self.kv_heads
         tile_m = _round_up(group, 16)
@@ -93,10 +94,10 @@ class DecodeTiling:
         ):
             self._require(
                 used <= limit,
-                f"{group} query heads of {self.head_dim} elements per KV head need {used} bytes of {memory}, "
-                f"which has {limit}",
-                "the query heads of one KV head form one tile, so that keys and values are read once",
-                "split the query heads over several calls (tensor parallelism does), or use the reference",
+                f"{group} query heads of {self.head_dim} elements per KV head need {used} bytes of "
+                f"{memory}, which has {limit}",
+                "the query heads of a KV head form one tile, so that its cache is read once",
+                "split the query heads over calls, as tensor parallelism does, or allow the reference",
             )
 
     @classmethod
@@ -108,8 +109,9 @@ class DecodeTiling:
     def ub_layout(self) -> dict[str, int]:
         """Byte address of every buffer in the unified buffer.
 
-        Two pairs share bytes. `wide` spreads a row vector over the columns of a score tile or of an output
-        tile, both on the vector pipe in program order. `out` is written after the last use of `o`.
+        Two pairs share bytes. `wide` spreads a row vector over the columns of a score tile or of an
+        output tile, both on the vector pipe in program order. `out` is written after the last use
+        of `o`.
         """
         scores, outputs = self.rows * MAX_TILE_KEYS, self.rows * self.head_dim
         vector = _round_up(4 * self.rows, 32)
@@ -137,7 +139,7 @@ class DecodeTiling:
 
     @property
     def ub_bytes(self) -> int:
-        """Bytes of the unified buffer, the scratch that the compiler adds for reductions included."""
+        """Bytes of the unified buffer, with the scratch that the compiler adds."""
         scratch = max(4 * self.rows * MAX_TILE_KEYS, self.rows * self.head_dim)
         return self.ub_layout["end"] + scratch
 

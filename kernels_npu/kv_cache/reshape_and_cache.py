@@ -1,6 +1,6 @@
 """Writing the new tokens' keys and values into the paged KV cache."""
 
-# No `from __future__ import annotations`: the compiler evaluates a kernel's annotations in its closure.
+# No `from __future__ import annotations`: the compiler evaluates annotations in the closure.
 import functools
 from typing import Any
 
@@ -70,11 +70,12 @@ def reshape_and_cache(
     """Store row i of `key` and `value` at slot `slot_mapping[i]` of the paged cache, bit for bit.
 
     Args:
-        key, value: `[tokens, num_kv_heads, head_dim]` float16 or bfloat16, contiguous; 0 tokens launch nothing.
-        key_cache, value_cache: `[num_blocks, block_size, num_kv_heads, head_dim]` of the same dtype, written in
-            place.
-        slot_mapping: `[tokens]` int32: `block * block_size + offset`; -1 (padding) writes nothing. No two tokens
-            share a slot.
+        key, value: `[tokens, num_kv_heads, head_dim]` float16 or bfloat16, contiguous; 0 tokens
+            launch nothing.
+        key_cache, value_cache: `[num_blocks, block_size, num_kv_heads, head_dim]` of the same
+            dtype, written in place.
+        slot_mapping: `[tokens]` int32: `block * block_size + offset`; -1 (padding) writes nothing.
+            No two tokens share a slot.
 
     Raises:
         UsageError: AI-OP-001 to AI-OP-004. UnsupportedError: AI-OP-006.

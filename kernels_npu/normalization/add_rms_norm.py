@@ -1,6 +1,6 @@
 """Residual addition and RMSNorm in one pass over memory."""
 
-# No `from __future__ import annotations`: the compiler evaluates a kernel's annotations in its closure.
+# No `from __future__ import annotations`: the compiler evaluates annotations in the closure.
 import functools
 from typing import Any
 
@@ -82,14 +82,14 @@ def add_rms_norm_kernel(hidden: int, eps: float, dtype: str, max_blocks: int):
                             T.tile.cast(x_32[t, :], x_16[m % slots, t, :], "CAST_NONE", width)
                             T.tile.cast(other_32, sum_16[m % slots, t, :], "CAST_NONE", width)
                             T.tile.add(x_32[t, :], x_32[t, :], other_32)
-                            # The next layer sees the rounded sum, so this norm is of the rounded sum.
+                            # The norm is of the rounded sum, which the next layer sees.
                             T.tile.cast(sum_16[m % slots, t, :], x_32[t, :], "CAST_RINT", width)
                             T.tile.cast(x_32[t, :], sum_16[m % slots, t, :], "CAST_NONE", width)
                             T.tile.mul_add_dst(squares, x_32[t, :], x_32[t, :])
                         T.reduce_sum(squares, scale, dim=-1)
                         T.tile.mul(scale, scale, 1.0 / hidden)
                         T.tile.add(scale, scale, eps)
-                        # The vector unit's rsqrt is an estimate; sqrt and div are exact to rounding.
+                        # The vector unit's rsqrt is only an estimate.
                         T.tile.sqrt(scale, scale)
                         T.tile.div(scale, one, scale)
                         T.tile.broadcast(squares, scale)
@@ -124,8 +124,8 @@ def add_rms_norm(
     """`residual += x`, rounded, in place; returns `rms_norm(residual, weight, eps)`.
 
     Args:
-        x, residual: `[rows, hidden]` float16 or bfloat16, contiguous; 0 rows launch nothing. hidden: a
-            multiple of 16 up to 16384.
+        x, residual: `[rows, hidden]` float16 or bfloat16, contiguous; 0 rows launch nothing.
+            hidden: a multiple of 16 up to 16384.
         weight: `[hidden]` of x's dtype.
         eps: not negative.
 

@@ -6,7 +6,7 @@ import torch
 
 from kernels_npu.spec import Tolerance, Workload
 
-#: Widest piece of a row in one vector instruction: the float32 scratch of a row of 16384 has to fit too.
+#: Widest piece of a row in one vector instruction: scratch of this size has to fit beside a row.
 _MAX_WIDTH = 2048
 
 _MODELS = {"smollm2-135m": 576, "qwen2.5-7b": 3584, "llama-3-8b": 4096, "qwen2.5-72b": 8192}
@@ -16,9 +16,9 @@ WORKLOADS = tuple(
     for phase, rows in {"decode-1": 1, "decode-32": 32}.items()
 )
 
-#: One rounding at the end: half a unit in the last place (2^-11, 2^-8), plus float32 noise. Models that round
-#: before multiplying by the weight (transformers' LlamaRMSNorm) differ from this by one more rounding, which
-#: `rtol` covers too.
+#: One rounding at the end: half a unit in the last place (2^-11, 2^-8), plus float32 noise. Models
+#: that round before multiplying by the weight (transformers' LlamaRMSNorm) differ from this by one
+#: more rounding, which `rtol` covers too.
 TOLERANCE = {
     "float16": Tolerance(atol=1e-5, rtol=2**-10, reason="two roundings of 2^-11"),
     "bfloat16": Tolerance(atol=1e-5, rtol=2**-7, reason="two roundings of 2^-8"),
@@ -42,9 +42,7 @@ def row_tiles(hidden: int) -> tuple[int, int]:
     return tiles, width
 
 
-def activations(
-    workload: Workload, dtype: torch.dtype, generator: torch.Generator
-) -> torch.Tensor:
+def activations(workload: Workload, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
     """`[rows, hidden]` of unit variance; one column in 64 is 20 times larger, as in real models."""
     rows, hidden = workload["rows"], workload["hidden"]
     x = torch.randn(rows, hidden, generator=generator)
@@ -52,8 +50,6 @@ def activations(
     return x.to(dtype)
 
 
-def norm_weight(
-    workload: Workload, dtype: torch.dtype, generator: torch.Generator
-) -> torch.Tensor:
+def norm_weight(workload: Workload, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
     """`[hidden]` around 1."""
     return (1 + 0.25 * torch.randn(workload["hidden"], generator=generator)).to(dtype)

@@ -1,6 +1,6 @@
 """RMSNorm: each row divided by its root mean square, times a weight."""
 
-# No `from __future__ import annotations`: the compiler evaluates a kernel's annotations in its closure.
+# No `from __future__ import annotations`: the compiler evaluates annotations in the closure.
 import functools
 from typing import Any
 
@@ -23,9 +23,9 @@ from kernels_npu.spec import ITEMSIZE, OpSpec, Traffic, Workload
 
 @tilelang.jit(out_idx=[2])
 def rms_norm_kernel(hidden: int, eps: float, dtype: str, max_blocks: int):
-    """Rows are dealt to the vector cores; a row stays in the unified buffer between its two passes."""
+    """Rows are dealt to the vector cores; a row stays on chip between its two passes."""
     tiles, width = common.row_tiles(hidden)
-    # Two slots: the next row is loaded while this one is computed. `lag` is how far loads run ahead.
+    # Two slots: loads run `lag` rows ahead of the computation.
     slots, lag = 2, 1
     loaded, stored = 1, 1  # event ids, one per slot; 0 is used inside copies that pad
     rows = T.symbolic("rows")
@@ -77,7 +77,7 @@ def rms_norm_kernel(hidden: int, eps: float, dtype: str, max_blocks: int):
                         T.reduce_sum(squares, scale, dim=-1)
                         T.tile.mul(scale, scale, 1.0 / hidden)
                         T.tile.add(scale, scale, eps)
-                        # The vector unit's rsqrt is an estimate; sqrt and div are exact to rounding.
+                        # The vector unit's rsqrt is only an estimate.
                         T.tile.sqrt(scale, scale)
                         T.tile.div(scale, one, scale)
                         T.tile.broadcast(squares, scale)
@@ -106,8 +106,8 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     """`x / sqrt(mean(x^2) + eps) * weight` per row; float32 inside, rounded once.
 
     Args:
-        x: `[rows, hidden]` float16 or bfloat16, contiguous; 0 rows launch nothing. hidden: a multiple of 16
-            up to 16384.
+        x: `[rows, hidden]` float16 or bfloat16, contiguous; 0 rows launch nothing. hidden: a
+            multiple of 16 up to 16384.
         weight: `[hidden]` of x's dtype.
         eps: not negative.
 

@@ -1,7 +1,7 @@
 """References in plain torch, one file per operator family, under the operators' names.
 
-They compute in float32 (float64 for float64 inputs), round once to the input's dtype, run on any device
-and never wait for it, so that a CUDA graph can hold them. Kernels do not use them.
+They compute in float32 (float64 for float64 inputs), round once to the input's dtype, run on any
+device and never wait for it, so that a CUDA graph can hold them. Kernels do not use them.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ def paged_decode_attention(
 ) -> torch.Tensor:
     """Softmax attention over the first `seq_lens[i]` keys of row i; zeros where that is 0.
 
-    Works on the whole width of `block_table`, whatever the lengths are: no wait for the device. Slots
-    beyond a length do not contribute, even when they hold NaN.
+    Works on the whole width of `block_table`, whatever the lengths are: no wait for the device.
+    Slots beyond a length do not contribute, even when they hold NaN.
     """
     batch, num_q_heads, head_dim = query.shape
     num_blocks, block_size, num_kv_heads, _ = key_cache.shape

@@ -14,8 +14,8 @@ def reshape_and_cache(
 ) -> None:
     """Store row i of `key` and `value` at slot `slot_mapping[i]`; slot -1 stores nothing.
 
-    A row without a slot is written over some row that has one, with that row's own content, or over slot
-    0 with what slot 0 holds, so that the shape of the work does not depend on the data.
+    A row without a slot is written over some row that has one, with that row's own content, or over
+    slot 0 with what slot 0 holds, so that the shape of the work does not depend on the data.
     """
     if len(slot_mapping) == 0:
         return

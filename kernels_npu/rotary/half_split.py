@@ -1,11 +1,11 @@
 """Rotary kernel for pairs (i, i + rotary_dim / 2), the layout of NeoX, Llama and Qwen."""
 
-# No `from __future__ import annotations`: the compiler evaluates a kernel's annotations in its closure.
+# No `from __future__ import annotations`: the compiler evaluates annotations in the closure.
 from kernels_npu.dialect import T, tilelang
 from kernels_npu.rotary.head_blocks import head_block
 
-#: Bytes of the unified buffer per element of a tile of half heads: two inputs of 16 bits, six float32 tiles and
-#: the compiler's scratch for a broadcast.
+#: Bytes of the unified buffer per element of a tile of half heads: two inputs of 16 bits, six
+#: float32 tiles and the compiler's scratch for a broadcast.
 _BYTES_PER_ELEMENT = 2 * 2 + 6 * 4 + 1
 
 
@@ -80,7 +80,7 @@ def half_split_kernel(
                 for n in T.serial(T.ceildiv(tokens - worker, workers)):
                     token = worker + n * workers
                     position = T.cast(positions[token], "int32")
-                    # Free: the previous token's last tile was stored, and so computed, before its last fence.
+                    # Free: the fence after the previous token's last tile follows its last use.
                     T.copy(cos_sin_cache[position, 0:half], angles_in[0, :])
                     T.copy(cos_sin_cache[position, half:rotary_dim], angles_in[1, :])
                     T.set_flag("mte2", "v", 2)
@@ -93,13 +93,33 @@ def half_split_kernel(
                     T.tile.broadcast(by_sin, angles[1, :])
                     for b in T.serial(q_heads // q_block):
                         rotate(
-                            query, token, b * q_block, q_block,
-                            x1_16, x2_16, x1, x2, by_cos, by_sin, t1, t2,
+                            query,
+                            token,
+                            b * q_block,
+                            q_block,
+                            x1_16,
+                            x2_16,
+                            x1,
+                            x2,
+                            by_cos,
+                            by_sin,
+                            t1,
+                            t2,
                         )
                     for b in T.serial(kv_heads // k_block):
                         rotate(
-                            key, token, b * k_block, k_block,
-                            x1_16, x2_16, x1, x2, by_cos, by_sin, t1, t2,
+                            key,
+                            token,
+                            b * k_block,
+                            k_block,
+                            x1_16,
+                            x2_16,
+                            x1,
+                            x2,
+                            by_cos,
+                            by_sin,
+                            t1,
+                            t2,
                         )
 
     return rotary_embedding

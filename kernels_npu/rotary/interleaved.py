@@ -1,11 +1,11 @@
 """Rotary kernel for pairs (2i, 2i + 1), the layout of GPT-J and GLM."""
 
-# No `from __future__ import annotations`: the compiler evaluates a kernel's annotations in its closure.
+# No `from __future__ import annotations`: the compiler evaluates annotations in the closure.
 from kernels_npu.dialect import T, tilelang
 from kernels_npu.rotary.head_blocks import head_block
 
-#: Bytes of the unified buffer per element of a tile of heads: one input of 16 bits, four float32 tiles, the
-#: offsets of the swap with their scratch, and the compiler's scratch for a broadcast.
+#: Bytes of the unified buffer per element of a tile of heads: one input of 16 bits, four float32
+#: tiles, the offsets of the swap with their scratch, and the compiler's scratch for a broadcast.
 _BYTES_PER_ELEMENT = 2 + 4 * 4 + 3 * 4 + 1
 
 
@@ -76,7 +76,8 @@ def interleaved_kernel(
 
             with T.Scope("V"):
                 # Byte offsets for the gathers. With i the element and h = i // 2 its pair:
-                # swap: 4 * (i + 1 - 2 * (i - 2h)) = 4 * (4h + 1 - i); cosine 4h; sine 4h + 2 * rotary_dim.
+                # swap: 4 * (i + 1 - 2 * (i - 2h)) = 4 * (4h + 1 - i); cosine 4h;
+                # sine 4h + 2 * rotary_dim.
                 T.tile.createvecindex(index, 0)
                 T.tile.bitwise_rshift(swap_i, index, 1)
                 T.tile.mul(swap_i, swap_i, 4)
@@ -99,7 +100,7 @@ def interleaved_kernel(
                 for n in T.serial(T.ceildiv(tokens - worker, workers)):
                     token = worker + n * workers
                     position = T.cast(positions[token], "int32")
-                    # Free: the previous token's last tile was stored, and so computed, before its last fence.
+                    # Free: the fence after the previous token's last tile follows its last use.
                     T.copy(cos_sin_cache[position, 0:rotary_dim], angles_in[0, :])
                     T.set_flag("mte2", "v", 2)
                     T.wait_flag("mte2", "v", 2)
@@ -114,7 +115,16 @@ def interleaved_kernel(
                     T.tile.broadcast(by_sin, row)
                     for b in T.serial(q_heads // q_block):
                         rotate(
-                            query, token, b * q_block, q_block, x_16, x, swapped, swap, by_cos, by_sin
+                            query,
+                            token,
+                            b * q_block,
+                            q_block,
+                            x_16,
+                            x,
+                            swapped,
+                            swap,
+                            by_cos,
+                            by_sin,
                         )
                     for b in T.serial(kv_heads // k_block):
                         rotate(

@@ -1,6 +1,5 @@
 """Rotary position embedding of queries and keys, in place and in one launch."""
 
-# No `from __future__ import annotations`: the compiler evaluates a kernel's annotations in its closure.
 import functools
 from typing import Any
 
@@ -28,14 +27,16 @@ def rotary_embedding(
 
     Args:
         positions: `[tokens]` int32 or int64, each below max_position; read on the device.
-        query: `[tokens, num_q_heads, head_dim]`, key: `[tokens, num_kv_heads, head_dim]`: float16 or bfloat16,
-            contiguous, updated in place. 0 tokens launch nothing.
-        cos_sin_cache: `[max_position, rotary_dim]` of query's dtype or float32: cosines, then sines.
-        interleaved: rotate pairs (2i, 2i + 1) as GPT-J does, else (i, i + rotary_dim / 2) as NeoX does.
+        query: `[tokens, num_q_heads, head_dim]`, key: `[tokens, num_kv_heads, head_dim]`: float16
+            or bfloat16, contiguous, updated in place. 0 tokens launch nothing.
+        cos_sin_cache: `[max_position, rotary_dim]` of query's dtype or float32: cosines, then
+            sines.
+        interleaved: rotate pairs (2i, 2i + 1) as GPT-J does, else (i, i + rotary_dim / 2) as NeoX
+            does.
 
     Raises:
-        UsageError: AI-OP-001 to AI-OP-004. UnsupportedError: AI-OP-006 for a rotary_dim that is not a
-            multiple of 32 (16 when interleaved).
+        UsageError: AI-OP-001 to AI-OP-004. UnsupportedError: AI-OP-006 for a rotary_dim that is not
+            a multiple of 32 (16 when interleaved).
     """
     check(positions, query, key, cos_sin_cache, interleaved)
     if query.shape[0] == 0:
@@ -82,7 +83,10 @@ def make_inputs(
 ) -> dict[str, Any]:
     """Heads of unit variance, random positions, and the cache of a model with theta 10000."""
     tokens, head_dim = workload["tokens"], workload["head_dim"]
-    rotary_dim, max_position = workload.get("rotary_dim", head_dim), workload.get("max_position", 512)
+    rotary_dim, max_position = (
+        workload.get("rotary_dim", head_dim),
+        workload.get("max_position", 512),
+    )
     inverse = 10000.0 ** -(torch.arange(0, rotary_dim, 2) / rotary_dim)
     angles = torch.arange(max_position)[:, None] * inverse
     cache = torch.cat((angles.cos(), angles.sin()), dim=-1)
@@ -101,7 +105,7 @@ def make_inputs(
 
 
 def traffic(workload: Workload, dtype: str) -> dict[str, Traffic]:
-    """The rotated part of every head, read and written once; one cache row and one position per token."""
+    """The rotated part of every head once in and once out; one row of the cache per token."""
     tokens, size = workload["tokens"], ITEMSIZE[dtype]
     rotary_dim = workload.get("rotary_dim", workload["head_dim"])
     cache_dtype: torch.dtype | None = workload.get("cache_dtype", None)
@@ -133,12 +137,13 @@ SPEC = OpSpec(
     make_inputs=make_inputs,
     reference=reference.rotary_embedding,
     traffic=traffic,
-    flops=lambda w: w["tokens"]
-    * (w["q_heads"] + w["kv_heads"])
-    * 3
-    * w.get("rotary_dim", w["head_dim"]),
+    flops=lambda w: (
+        w["tokens"] * (w["q_heads"] + w["kv_heads"]) * 3 * w.get("rotary_dim", w["head_dim"])
+    ),
     tolerance={
-        "float16": Tolerance(atol=1e-6, rtol=2**-10, reason="one rounding of 2^-11, float32 inside"),
+        "float16": Tolerance(
+            atol=1e-6, rtol=2**-10, reason="one rounding of 2^-11, float32 inside"
+        ),
         "bfloat16": Tolerance(atol=1e-6, rtol=2**-7, reason="one rounding of 2^-8, float32 inside"),
     },
     updated=("query", "key"),

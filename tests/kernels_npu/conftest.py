@@ -96,9 +96,7 @@ def assert_traffic() -> Callable[[Outcome, OpSpec, dict[str, Any], torch.dtype],
     """Bytes counted by the simulator are those of the formula, tensor by tensor."""
 
     def check(outcome: Outcome, spec: OpSpec, dims: dict[str, Any], dtype: torch.dtype) -> None:
-        formula = spec.traffic(
-            Workload(name="test", dims=dims), str(dtype).removeprefix("torch.")
-        )
+        formula = spec.traffic(Workload(name="test", dims=dims), str(dtype).removeprefix("torch."))
         counted = {
             name: (outcome.gm_read.get(name, 0), outcome.gm_written.get(name, 0))
             for name in {*outcome.gm_read, *outcome.gm_written}

@@ -29,7 +29,9 @@ def dims(q_heads, kv_heads, head_dim, block_size, *seq_lens, **options):
 
 #: The comment says what the case covers.
 CASES = [
-    dims(9, 3, 64, 128, 1, 0, 300, 129),  # group of 3: the second vector core has no rows; padding row
+    dims(
+        9, 3, 64, 128, 1, 0, 300, 129
+    ),  # group of 3: the second vector core has no rows; padding row
     dims(28, 4, 128, 64, 128, 257),  # group of 7, two pages per tile, a full last tile
     dims(32, 8, 96, 16, 17, 127, 640),  # eight pages per tile, a page of one key
     dims(64, 8, 192, 32, 1, 400),  # two slices of 96
@@ -132,9 +134,7 @@ def _workload(case):
     window=st.sampled_from([0, 0, 7, 150]),
 )
 def test_any_shape(kv_heads, group, head_dim, block_size, seq_lens, window, run, assert_traffic):
-    case = dims(
-        kv_heads * group, kv_heads, head_dim, block_size, *seq_lens, sliding_window=window
-    )
+    case = dims(kv_heads * group, kv_heads, head_dim, block_size, *seq_lens, sliding_window=window)
     assert_traffic(run(SPEC, case, torch.float16), SPEC, case, torch.float16)
 
 

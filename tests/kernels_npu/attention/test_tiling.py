@@ -31,7 +31,9 @@ def test_a_tile_is_whole_blocks(block_size, pages, keys):
     assert (tiling.pages, tiling.keys) == (pages, keys)
 
 
-@pytest.mark.parametrize(("head_dim", "chunks", "width"), [(16, 1, 16), (128, 1, 128), (192, 2, 96)])
+@pytest.mark.parametrize(
+    ("head_dim", "chunks", "width"), [(16, 1, 16), (128, 1, 128), (192, 2, 96)]
+)
 def test_slices_of_the_head_dimension(head_dim, chunks, width):
     tiling = DecodeTiling(8, 1, head_dim, 128)
     assert (tiling.chunks, tiling.width) == (chunks, width)

@@ -34,7 +34,9 @@ def test_same_bits_under_every_schedule(run, schedule):
 
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(tokens=st.integers(0, 60), padding=st.integers(0, 5), block_size=st.sampled_from([16, 48, 128]))
+@given(
+    tokens=st.integers(0, 60), padding=st.integers(0, 5), block_size=st.sampled_from([16, 48, 128])
+)
 def test_any_mixture_of_padding(tokens, padding, block_size, run):
     dims = {
         "tokens": tokens,

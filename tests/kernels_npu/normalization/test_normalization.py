@@ -77,7 +77,11 @@ def test_eps_keeps_a_row_of_zeros_finite(npu):
     ("change", "code", "words"),
     [
         ({"x": torch.zeros(2, 64, dtype=torch.float32)}, "AI-OP-001", "x is torch.float32"),
-        ({"weight": torch.zeros(64, dtype=torch.bfloat16)}, "AI-OP-001", "weight is torch.bfloat16"),
+        (
+            {"weight": torch.zeros(64, dtype=torch.bfloat16)},
+            "AI-OP-001",
+            "weight is torch.bfloat16",
+        ),
         ({"weight": torch.zeros(32, dtype=torch.float16)}, "AI-OP-004", "[32]"),
         ({"x": torch.zeros(64, dtype=torch.float16)}, "AI-OP-004", "[any, any]"),
         ({"x": torch.zeros(64, 2, dtype=torch.float16).t()}, "AI-OP-003", "strides [1, 2]"),

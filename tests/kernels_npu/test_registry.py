@@ -1,0 +1,103 @@
+"""The choice of an implementation, its reasons, counts and refusals."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+
+from kernels_npu import ops, registry
+from kernels_npu.errors import UnsupportedError
+
+pytestmark = pytest.mark.usefixtures("fresh_counts")
+
+
+def arguments(hidden: int, device: torch.device | str) -> tuple[torch.Tensor, torch.Tensor, float]:
+    x = torch.randn(2, hidden).half()
+    return x.to(device), torch.ones(hidden).half().to(device), 1e-5
+
+
+@pytest.fixture(autouse=True)
+def forget_decisions():
+    """Decisions are made once per process; these tests watch them being made."""
+    kept = {name: dict(op.decisions) for name, op in registry.OPERATORS.items()}
+    for operator in registry.OPERATORS.values():
+        operator.decisions.clear()
+    yield
+    for name, operator in registry.OPERATORS.items():
+        operator.decisions.clear()
+        operator.decisions.update(kept[name])
+
+
+def test_host_tensors_run_the_reference():
+    ops.rms_norm(*arguments(64, "cpu"))
+    assert registry.launch_counts() == {("rms_norm", "reference"): 1}
+
+
+def test_device_tensors_run_the_simulated_kernel(npu):
+    ops.rms_norm(*arguments(64, npu))
+    ops.rms_norm(*arguments(64, npu))
+    assert registry.launch_counts() == {("rms_norm", "sim"): 2}
+
+
+def test_a_captured_launch_counts_when_it_is_replayed(npu):
+    inputs = arguments(64, npu)
+    ops.rms_norm(*inputs)
+    registry.reset_launch_counts()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        ops.rms_norm(*inputs)
+    assert registry.launch_counts() == {}
+    graph.replay()
+    graph.replay()
+    assert registry.launch_counts() == {("rms_norm", "sim"): 2}
+
+
+def test_the_reason_is_logged_once_per_kind(caplog):
+    caplog.set_level(logging.INFO, logger="kernels_npu.registry")
+    for hidden in (64, 64, 32):
+        ops.rms_norm(*arguments(hidden, "cpu"))
+    assert [r.message for r in caplog.records] == [
+        "rms_norm runs as reference: tensors are on cpu, where references run"
+    ] * 2
+
+
+def test_a_call_without_a_kernel_is_an_error_in_strict_mode(npu):
+    with registry.strict(), pytest.raises(UnsupportedError) as caught:
+        ops.rms_norm(*arguments(24, npu))
+    assert caught.value.code == "AI-OP-008"
+    assert "hidden size 24" in caught.value.what
+    assert registry.launch_counts() == {}
+
+
+def test_strict_is_the_default():
+    assert registry.is_strict()
+
+
+def test_a_fallback_is_counted_and_warned_about(npu, caplog):
+    x, weight, eps = arguments(24, npu)
+    with registry.strict(False):
+        out = ops.rms_norm(x, weight, eps)
+    expected = ops.rms_norm(x.cpu(), weight.cpu(), eps)
+    assert out.device == x.device
+    torch.testing.assert_close(out.cpu(), expected)
+    assert registry.launch_counts()["rms_norm", "reference"] == 2
+    (record,) = [r for r in caplog.records if r.levelno == logging.WARNING]
+    assert "AI-OP-006" in record.message
+
+
+def test_strictness_ends_with_its_block(npu):
+    with registry.strict(False):
+        assert not registry.is_strict()
+        with registry.strict():
+            assert registry.is_strict()
+        assert not registry.is_strict()
+
+
+def test_an_unknown_device_is_refused():
+    with pytest.raises(UnsupportedError) as caught:
+        registry.OPERATORS["rms_norm"](
+            torch.empty(1, 16, device="meta"), torch.empty(16, device="meta"), 1e-5
+        )
+    assert caught.value.code == "AI-OP-007"
