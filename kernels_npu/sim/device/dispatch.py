@@ -39,8 +39,9 @@ def submit(stream: StreamState, operands: Operands, written: int, op: str) -> in
     for block in blocks:
         block.queued = queued
     if not device.single_stream:
-        return enqueue(stream, touches(blocks, operands.hosts, written), op)
-    stream.seq = seq = stream.seq + 1
+        seq = enqueue(stream, touches(blocks, operands.hosts, written), op)
+    else:
+        stream.seq = seq = stream.seq + 1
     for i, block in enumerate(blocks):
         if written >> i & 1:
             block.write = seq

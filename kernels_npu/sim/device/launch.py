@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 import torch
@@ -19,13 +19,30 @@ from kernels_npu.sim.device.state import StreamState, current, drain, process
 from kernels_npu.sim.device.streams import Stream, find_by_handle
 
 if TYPE_CHECKING:
-    from kernels_npu.sim.frontend.jit import JITKernel
+    from kernels_npu.sim import ir
     from kernels_npu.sim.machine import GmArg
+
+
+class Kernel(Protocol):
+    """What a launch needs of `tilelang`'s JITKernel."""
+
+    @property
+    def prim_func(self) -> ir.PrimFunc: ...
+
+    @property
+    def out_idx(self) -> Sequence[int]: ...
+
+    @property
+    def workspace_idx(self) -> Sequence[int]: ...
+
+    @property
+    def compiled(self) -> Any: ...
+
 
 _plans: WeakKeyDictionary[Any, LaunchPlan] = WeakKeyDictionary()
 
 
-def plan_of(kernel: JITKernel) -> LaunchPlan:
+def plan_of(kernel: Kernel) -> LaunchPlan:
     """How to call `kernel`; made once."""
     plan = _plans.get(kernel)
     if plan is None:
@@ -33,7 +50,7 @@ def plan_of(kernel: JITKernel) -> LaunchPlan:
     return plan
 
 
-def call_jit_kernel(kernel: JITKernel, args: Sequence[Any], stream: Any = None) -> Any:
+def call_jit_kernel(kernel: Kernel, args: Sequence[Any], stream: Any = None) -> Any:
     """Launch `kernel`, or record the launch on a stream that is being captured.
 
     Args:
@@ -54,7 +71,7 @@ def call_jit_kernel(kernel: JITKernel, args: Sequence[Any], stream: Any = None) 
         return _call(kernel, args, stream)
 
 
-def _call(kernel: JITKernel, args: Sequence[Any], stream: Any) -> Any:
+def _call(kernel: Kernel, args: Sequence[Any], stream: Any) -> Any:
     plan = plan_of(kernel)
     values, index = plan.check(args)
     state = current.streams[index] if stream is None else _explicit_stream(stream)
