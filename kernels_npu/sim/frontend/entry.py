@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from kernels_npu.errors import SourceLocation
+from kernels_npu.errors import KernelSourceError, SourceLocation
 from kernels_npu.sim import ir
 from kernels_npu.sim.frontend import loops
 from kernels_npu.sim.frontend.builder import active, building, name_once
@@ -178,7 +178,20 @@ def _annotation(evaluate: Evaluator, fn: FunctionType, name: str, node: Any) -> 
             fix=f"write `{name}: T.Tensor(shape, dtype)`",
         )
     value = fn.__annotations__.get(name)
-    return evaluate(node) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    try:
+        return evaluate(node)
+    except KernelSourceError as exc:
+        if exc.code != "AI-SRC-002":
+            raise
+        raise KernelSourceError(
+            "AI-SRC-023",
+            f"the annotation of {name} is a string, and its names are not visible ({exc.what})",
+            where=exc.where,
+            rule="a closure captures only names that the body uses",
+            fix="remove `from __future__ import annotations` from the kernel's file",
+        ) from exc
 
 
 def _param(name: str, annotation: Any, loc: SourceLocation) -> ir.Buffer | ir.Var:

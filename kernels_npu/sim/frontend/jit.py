@@ -23,6 +23,9 @@ TARGETS = ("auto", "ascendc", "pto")
 auto_target = "ascendc"
 BACKENDS = ("cython", "ctypes", "dlpack")
 
+#: What `target="auto"` means; `sim run --target` sets it for the script that it runs.
+auto_target = "ascendc"
+
 
 def _indices(name: str, value: Any, func: ir.PrimFunc) -> tuple[int, ...]:
     """Parameter indices as non-negative ints in the given order."""

@@ -228,6 +228,23 @@ def test_interactive_source_is_refused(load):
     assert caught.value.code == "AI-SRC-001"
 
 
+def test_string_annotations_are_explained():
+    # This module has string annotations, and `rows` is used by an annotation only.
+    from kernels_npu.sim.frontend import T
+
+    def factory(rows):
+        @T.prim_func
+        def main(A: T.Tensor((rows,), "float16")):
+            with T.Kernel(1, is_npu=True) as (cid, vid):
+                pass
+
+        return main
+
+    with pytest.raises(KernelSourceError, match="AI-SRC-023") as caught:
+        factory(16)
+    assert "from __future__" in (caught.value.fix or "")
+
+
 def test_the_cause_is_kept(kernel):
     with pytest.raises(KernelSourceError) as caught:
         kernel("T.tile.fill(a, bad())", "def bad(): raise ValueError('no')")
