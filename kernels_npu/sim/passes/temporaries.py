@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
 from kernels_npu.sim.dtypes import bytes_of
+from kernels_npu.sim.passes.buffer_sizes import align_up
 from kernels_npu.sim.passes.rewriting import element_count, operand_buffer, static_int
 
-_BLOCK = 32
 _REPEAT = 256
 
 
@@ -31,7 +31,9 @@ class Temporaries:
 class _Need:
     """Scratch of one operation: bytes of `tmp_ub` (0 = a placeholder) or elements of a typed buffer.
 
-    `rows` shapes the byte buffer as 2-D, whose rows are then padded to 32 bytes.
+    `rows` shapes the byte buffer as 2-D, whose rows are then padded to 32 bytes. `when_first` only counts
+    while the byte buffer is still a placeholder. A need that is not `used` makes the shared buffer larger,
+    but the operation itself takes another one.
     """
 
     count: int = 0
@@ -39,6 +41,7 @@ class _Need:
     rows: int = 1
     reduce_out: int = 0
     when_first: bool = False
+    used: bool = True
 
 
 def hidden_temporaries(func: ir.PrimFunc, target: str) -> Temporaries:
@@ -53,7 +56,9 @@ def hidden_temporaries(func: ir.PrimFunc, target: str) -> Temporaries:
     for stmt in ir.walk(func.body):
         if isinstance(stmt, ir.TileOp):
             for need in rule(stmt):
-                users.setdefault(id(stmt), []).append(pool.ask(need))
+                name = pool.ask(need)
+                if need.used:
+                    users.setdefault(id(stmt), []).append(name)
                 if need.reduce_out:
                     users[id(stmt)].append(pool.ask_reduce_out(need.reduce_out))
     buffers = pool.buffers(func)
@@ -158,11 +163,11 @@ _ASCENDC: dict[str, Callable[[ir.TileOp], tuple[_Need, ...]]] = {
     "round": lambda op: (_Need(count=max(_REPEAT, _bytes(op, _DST))),),
     "merge_sort": lambda op: (_Need(count=_bytes(op, _DST)),),
     "sort": lambda op: (
-        _Need(count=8 * _bytes(op, _SRC)),
+        _Need(count=8 * _bytes(op, _SRC), used=False),
         _Need(count=8 * _count(op, _SRC), dtype=_dtype(op, _SRC)),
     ),
     "topk": lambda op: (
-        _Need(count=4 * _count(op, _SRC)),
+        _Need(count=4 * _count(op, _SRC), used=False),
         _Need(count=4 * _count(op, _SRC), dtype=_dtype(op, _SRC)),
     ),
 }
@@ -218,7 +223,7 @@ def _pto_reduce_out(op: ir.TileOp) -> int:
 
 
 def _padded_bytes(elements: int, dtype: str) -> int:
-    return -(-elements * bytes_of(dtype) // _BLOCK) * _BLOCK
+    return align_up(elements * bytes_of(dtype))
 
 
 def _pto_sort(op: ir.TileOp) -> tuple[_Need, ...]:
@@ -227,8 +232,12 @@ def _pto_sort(op: ir.TileOp) -> tuple[_Need, ...]:
         factor = 16  # half is sorted as float
     else:
         factor = 6 if op.op == "topk" else 4
-    limit = op.attrs.get("max_actual_num")
-    count = -(-limit // 32) * 32 if op.op == "topk" and isinstance(limit, int) else _count(op, _SRC)
+    count = _count(op, _SRC)
+    source = operand_buffer(op.operands[_SRC])
+    if (
+        op.op == "topk" and source is not None
+    ):  # upstream adds the extents up instead of multiplying
+        count = align_up(sum(static_int(extent) or 0 for extent in source.shape))
     return (_Need(count=factor * count, dtype=dtype),)
 
 

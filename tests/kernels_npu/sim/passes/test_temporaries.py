@@ -117,14 +117,25 @@ def test_regions_count_their_own_elements() -> None:
     assert hidden == 8 * 128 * 4
 
 
-def test_sort_and_topk_add_typed_scratch() -> None:
+def test_sort_takes_typed_scratch_and_enlarges_the_shared_one_for_others() -> None:
     k = Kernel()
     source, out = k.alloc("source", (64,)), k.alloc("out", (128,))
     k.op("sort", out, source, actual_num=64)
-    sizes = {b.name: (size, b.dtype) for b, size in k.lower().sizes.items()}
-    assert sizes["tmp_ub"] == (64 * 4 * 8, "uint8")
-    assert sizes["tmp_ub_1"] == (64 * 8 * 4, "float32")
+    sizes = {b.name: size for b, size in k.lower().sizes.items()}
+    assert sizes == {"out": 512, "source": 256, "tmp_ub_1": 64 * 8 * 4}
     assert k.lower("pto").used_bytes["UB"] == 256 + 512 + 64 * 4 * 4
+    k.op("sigmoid", source, source)  # alone it would need 256 bytes
+    sizes = {b.name: size for b, size in k.lower().sizes.items()}
+    assert sizes["tmp_ub"] == 64 * 4 * 8
+
+
+def test_topk_of_the_compiler() -> None:
+    """examples/topk_selector: 4096 scores, 65536 bytes of scratch."""
+    k = Kernel()
+    source, out = k.alloc("score", (4096,)), k.alloc("out", (4096,))
+    k.op("topk", out, source, K=2048, actual_num=4096)
+    sizes = {b.name: size for b, size in k.lower().sizes.items()}
+    assert sizes == {"score": 16384, "out": 16384, "tmp_ub_1": 65536}
 
 
 def test_run_time_extents_cannot_be_sized() -> None:
