@@ -19,7 +19,9 @@ def enable(device_count: int = 1) -> None:
     """Give this process a PyTorch device `npu` that is simulated.
 
     Renames PrivateUse1 to `npu`, installs `torch.npu`, `torch_npu`, and the kernels of all aten
-    operations. May be called again; a larger `device_count` adds devices.
+    operations. May be called again; a larger `device_count` adds devices. PyTorch's autograd threads know
+    one Python device only, so backward works on `npu:0`; its C++ code also takes a bare `.to("npu")` as
+    `npu:0`, whereas `.npu()` and `device="npu"` mean the current device.
 
     Raises:
         EnvironmentProblem: AI-DEV-001 below torch 2.13, AI-DEV-002 with the real torch_npu in the
