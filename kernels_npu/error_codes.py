@@ -220,4 +220,7 @@ CODES: dict[str, str] = {
     "AI-TYPE-033": "A tensor argument is not on the kernel's device.",
     "AI-TYPE-034": "A kernel argument is of the wrong kind.",
     "AI-TYPE-035": "A symbolic dimension cannot be bound from the arguments.",
+    "AI-MEM-014": (
+        "A software-pipelined loop is executed serially; extra buffer versions are not counted."
+    ),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kernels_npu.sim import ir
@@ -99,7 +99,7 @@ def lower(
         sizes=plan.sizes,
         used_bytes=plan.used_bytes,
         auto_sync=on[AUTO_SYNC],
-        notes=(*notes, *programs.notes, *plan.notes),
+        notes=(*notes, *_pipelined(func), *programs.notes, *plan.notes),
     )
 
 
@@ -111,3 +111,16 @@ def _ignored_cv_sync(func: ir.PrimFunc) -> Note:
         "cross-core flag and says nothing",
         loc=func.loc,
     )
+
+
+def _pipelined(func: ir.PrimFunc) -> Iterator[Note]:
+    for stmt in ir.walk(func.body):
+        stages = stmt.attrs.get("num_stages") if isinstance(stmt, ir.For) else None
+        if isinstance(stages, int) and stages > 1:
+            yield Note(
+                code="AI-MEM-014",
+                severity="warning",
+                message=f"T.Pipelined(num_stages={stages}) runs as a serial loop here; the compiler may "
+                "keep up to that many versions of a buffer, which the bytes in use do not include",
+                loc=stmt.loc,
+            )

@@ -119,7 +119,11 @@ def _drop_empty(body: Body, *, keep_barriers: bool = False) -> Body:
         kept: list[ir.Stmt] = []
         for stmt in stmts:
             new = with_children(stmt, visit)
-            if isinstance(new, (ir.For, ir.While, ir.If, ir.Parallel, ir.CoreScope)):
+            if isinstance(new, (ir.For, ir.While)):
+                # nested blocks are gone if they were empty; what may remain is `if done: break`
+                if all(isinstance(inner, (*inert, ir.If, ir.Break)) for inner in ir.walk(new.body)):
+                    continue
+            elif isinstance(new, (ir.If, ir.Parallel, ir.CoreScope)):
                 if all(isinstance(inner, inert) for part in ir.children(new) for inner in part):
                     continue
             kept.append(new)

@@ -95,7 +95,9 @@ class Kernel:
         return self.emit(ir.WaitCrossFlag(loc=self.loc(), flag_id=ir.Const(flag, "int32")))
 
     @contextmanager
-    def loop(self, name: str, stop: Extent, kind: str = "serial") -> Iterator[ir.Var]:
+    def loop(
+        self, name: str, stop: Extent, kind: str = "serial", **attrs: ir.Attr
+    ) -> Iterator[ir.Var]:
         var, loc = ir.Var(name), self.loc()
         self._blocks.append([])
         yield var
@@ -108,6 +110,7 @@ class Kernel:
                 stop=ir.as_expr(stop),
                 body=body,
                 kind=kind,
+                attrs=attrs,
             )
         )
 

@@ -297,3 +297,24 @@ def test_automatic_vid_split_is_refused() -> None:
     assert caught.value.code == "AI-SRC-044"
     k.threads = 1
     assert shape_of(k.lower().vector) == ["copy"]
+
+
+def test_a_persistent_loop_without_own_work_disappears() -> None:
+    k, b = mixed()
+    k.copy(b["a"], b["l1"])
+    with k.loop("w", 4, kind="persistent") as w:
+        with k.branch(w > 2):
+            k.emit(ir.Break(loc=k.loc()))
+        k.op("exp", b["ub"], b["ub"])
+    lowered = k.lower()
+    assert shape_of(lowered.cube) == ["copy"]
+    assert shape_of(lowered.vector) == [["for w", ["if", "Break"], "exp"]]
+
+
+def test_pipelined_loops_are_serial_and_say_so() -> None:
+    k, b = mixed()
+    with k.loop("i", 4, kind="pipelined", num_stages=2):
+        k.op("exp", b["ub"], b["ub"])
+    with k.loop("j", 4, kind="pipelined", num_stages=1):
+        k.op("exp", b["ub"], b["ub"])
+    assert codes(k.lower()) == ["AI-MEM-014"]
