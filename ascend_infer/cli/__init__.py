@@ -34,11 +34,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         exit_code: int = options.run(options)
     except AscendInferError as error:
         output.print_error(error, as_json=options.json)
-        return 2 if isinstance(error, _WRONG_USE) else 1
+        return 2 if _is_wrong_use(error) else 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
     return exit_code
+
+
+def _is_wrong_use(error: AscendInferError) -> bool:
+    """Also when another error reports it: a capture that fails because no kernel serves the model."""
+    return isinstance(error, _WRONG_USE) or isinstance(error.__cause__, _WRONG_USE)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -57,7 +57,7 @@ def _add_prompt(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--prompt-token-ids",
         action="append",
-        type=options.integer_list,
+        type=options.integer_list(0),
         metavar="IDS",
         help="token ids separated by commas, instead of --prompt; needs no tokenizer",
     )
@@ -100,7 +100,7 @@ def _add_graphs(parser: argparse.ArgumentParser) -> None:
     mode.add_argument("--eager", action="store_true", help="run every decode step eagerly")
     group.add_argument(
         "--buckets",
-        type=options.integer_list,
+        type=options.integer_list(1),
         default=(),
         help="captured batch sizes (default: 1,2,4,... up to the batch)",
     )

@@ -104,9 +104,12 @@ def integer(smallest: int) -> Callable[[str], int]:
     return parse
 
 
-def integer_list(text: str) -> tuple[int, ...]:
-    """An argparse type: whole numbers separated by commas or spaces."""
-    return tuple(int(part) for part in text.replace(",", " ").split())
+def integer_list(smallest: int) -> Callable[[str], tuple[int, ...]]:
+    """An argparse type: whole numbers of at least `smallest`, separated by commas or spaces."""
+    one = integer(smallest)
 
+    def parse(text: str) -> tuple[int, ...]:
+        return tuple(one(part) for part in text.replace(",", " ").split())
 
-integer_list.__name__ = "list of whole numbers"
+    parse.__name__ = "list of whole numbers"
+    return parse

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
 import torch
+
+# Loaded before any test can enable the simulated NPU in this process: transformers looks at every
+# accelerator when it is imported, and the simulated one is not for it.
+with contextlib.suppress(ImportError):
+    import transformers.models.llama.modeling_llama
+    import transformers.models.mistral.modeling_mistral
+    import transformers.models.qwen2.modeling_qwen2  # noqa: F401
 
 
 def _save(model: torch.nn.Module, path: Path) -> Path:
@@ -68,3 +76,13 @@ def mistral_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(2)
     config = transformers.MistralConfig(**_SIZES, sliding_window=7, tie_word_embeddings=False)
     return _save(transformers.MistralForCausalLM(config), tmp_path_factory.mktemp("mistral"))
+
+
+@pytest.fixture(scope="session")
+def kernel_sized_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small random Llama whose sizes the NPU kernels take: head_dim 64, three query heads per KV head."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(3)
+    sizes = {**_SIZES, "hidden_size": 192, "head_dim": 64, "num_hidden_layers": 2}
+    config = transformers.LlamaConfig(**sizes, tie_word_embeddings=True)
+    return _save(transformers.LlamaForCausalLM(config), tmp_path_factory.mktemp("kernel_sized"))

@@ -1,0 +1,137 @@
+"""The command as a process: start-up without torch, restarts, scripts on the simulated NPU."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.ascend_infer.processes import ROOT, command, needs_simulator
+
+
+def fake_module(folder: Path, name: str, text: str) -> str:
+    (folder / name).mkdir()
+    (folder / name / "__init__.py").write_text(text)
+    return str(folder)
+
+
+def test_help_imports_nothing_heavy():
+    program = (
+        "import sys\nfrom ascend_infer.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print([m for m in ('torch', 'numpy', 'rich', 'transformers') if m in sys.modules])"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert finished.stdout.splitlines()[-1] == "[]"
+    assert all(name in finished.stdout for name in ("doctor", "generate", "verify", "sim"))
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["sim"], ["verify", "everything"]])
+def test_wrong_use_exits_with_2(arguments: list[str]):
+    assert command(*arguments).returncode == 2
+
+
+def test_without_torch_there_is_a_coded_error(tmp_path: Path):
+    before = fake_module(tmp_path, "torch", "raise ImportError('libtorch_cpu.so: not found')")
+    finished = command("generate", "--device", "cpu", "--prompt", "x", "--json", before=before)
+    error = json.loads(finished.stdout)["error"]
+    assert finished.returncode == 2 and error["code"] == "AI-CLI-005"
+    assert "libtorch_cpu.so" in error["what"]
+
+
+def test_doctor_works_with_a_broken_torch(tmp_path: Path):
+    before = fake_module(tmp_path, "torch", "import os\nos.abort()")
+    finished = command("doctor", "--json", before=before)
+    result = json.loads(finished.stdout)
+    assert finished.returncode == 1 and result["devices"] == []
+    torch_finding = next(f for f in result["findings"] if f["name"] == "torch")
+    assert torch_finding["verdict"] == "broken" and "signal 6" in torch_finding["evidence"]
+
+
+@needs_simulator
+def test_installed_torch_npu_makes_sim_start_again(tmp_path: Path):
+    before = fake_module(tmp_path, "torch_npu", "raise RuntimeError('loaded')")
+    script = tmp_path / "script.py"
+    script.write_text("import torch\nprint(torch.ones(2, device='npu').sum().item())\n")
+    finished = command("sim", "run", str(script), before=before)
+    assert finished.returncode == 0, finished.stderr
+    assert "TORCH_DEVICE_BACKEND_AUTOLOAD=0" in finished.stderr and "2.0" in finished.stdout
+
+
+@needs_simulator
+@pytest.mark.parametrize(
+    "body, exit_code", [("pass", 0), ("raise SystemExit(7)", 7), ("1 / 0", 1), ("exit('no')", 1)]
+)
+def test_exit_code_is_the_script_s(tmp_path: Path, body: str, exit_code: int):
+    script = tmp_path / "script.py"
+    script.write_text(f"import sys\nprint('arguments', sys.argv[1:])\n{body}\n")
+    report = tmp_path / "report.json"
+    finished = command("sim", "run", "--json", "--report", str(report), str(script), "--json", "a")
+    assert finished.returncode == exit_code, finished.stderr
+    assert "arguments ['--json', 'a']" in finished.stderr
+    result = json.loads(finished.stdout)
+    assert result["exit_code"] == exit_code and json.loads(report.read_text()) == result
+    assert list(tmp_path.glob(".report*")) == []
+
+
+KERNEL = """
+import torch, tilelang, tilelang.language as T
+
+@tilelang.jit(out_idx=[-1])
+def double(M, N):
+    @T.prim_func
+    def main(A: T.Tensor((M, N), "float32"), B: T.Tensor((M, N), "float32")):
+        with T.Kernel(M, is_npu=True) as (cid, vid):
+            a = T.alloc_ub((1, N), "float32")
+            with T.Scope("V"):
+                if vid == 0:
+                    T.copy(A[cid, 0], a)
+                    {wait}
+                    T.tile.add(a, a, a)
+                    T.barrier_all()
+                    T.copy(a, B[cid, 0])
+    return main
+
+x = torch.randn(4, 64, device="npu")
+torch.testing.assert_close(double(4, 64)(x).cpu(), (2 * x).cpu())
+print("Kernel Output Match!")
+"""
+
+
+@needs_simulator
+def test_kernel_script_with_and_without_its_barrier(tmp_path: Path):
+    right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
+    right.write_text(KERNEL.replace("{wait}", "T.barrier_all()"))
+    wrong.write_text(KERNEL.replace("{wait}", "pass"))
+    good = command("sim", "run", "--json", str(right))
+    assert good.returncode == 0, good.stderr
+    result = json.loads(good.stdout)
+    totals = result["kernels"]["main"]
+    assert totals["launches"] == 1 and sum(totals["gm_read"].values()) == 4 * 64 * 4
+    assert result["findings"] == [] and result["evidence"]["bytes"] == "simulated"
+    bad = command("sim", "run", "--json", str(wrong))
+    assert bad.returncode == 1
+    assert any(f["code"].startswith("AI-RACE") for f in json.loads(bad.stdout)["findings"])
+    unchecked = command("sim", "run", "--checks", "off", "--json", str(wrong))
+    assert unchecked.returncode == 0, unchecked.stderr
+
+
+@needs_simulator
+@pytest.mark.parametrize(
+    "arguments, code",
+    [
+        (["/no/such/script.py"], "AI-DEV-012"),
+        (["--checks", "magic", "x.py"], "AI-CLI-001"),
+        (["--report", "/no/such/folder/r.json", "x.py"], "AI-CLI-004"),
+    ],
+    ids=str,
+)
+def test_wrong_use_of_sim_run(arguments: list[str], code: str):
+    finished = command("sim", "run", "--json", *arguments)
+    assert finished.returncode == 2
+    assert json.loads(finished.stdout)["error"]["code"] == code

