@@ -1,0 +1,1 @@
+"""Profiler files, roofline and reports. Reserved: nothing is implemented here yet."""
