@@ -94,7 +94,9 @@ class GgufSource:
             values["vocab_size"] = embedding.shape[0]
         values["tie_word_embeddings"] = "output.weight" not in tensors
         values["attention_bias"] = "blk.0.attn_q.bias" in tensors
-        values["eos_token_id"] = metadata.get("tokenizer.ggml.eos_token_id")
+        # A chat model ends its turn with `eot`, which may differ from the end of the text.
+        ends = [metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot")]
+        values["eos_token_id"] = list(dict.fromkeys(end for end in ends if end is not None))
         values["bos_token_id"] = metadata.get("tokenizer.ggml.bos_token_id")
         _add_rope(values, self.file, str(architecture))
         return values

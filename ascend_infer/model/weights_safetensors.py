@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ascend_infer.model.config import ModelConfig, read_json
+from ascend_infer.model.fields import Fields
 from kernels_npu.errors import EnvironmentProblem, UsageError
 
 _SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -19,7 +21,8 @@ class SafetensorsSource:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.raw_config = read_json(path / "config.json")
-        self.config = ModelConfig.from_hf(self.raw_config, origin=str(path / "config.json"))
+        config = ModelConfig.from_hf(self.raw_config, origin=str(path / "config.json"))
+        self.config = dataclasses.replace(config, eos_token_ids=_end_tokens(path, config))
         self._files = _weight_map(path)
         self._open: dict[str, Any] = {}
 
@@ -38,6 +41,16 @@ class SafetensorsSource:
             return _as_tensor(self._open[file].get_tensor(name))
         except SafetensorError as error:
             raise _corrupt(self.path / file, error) from error
+
+
+def _end_tokens(path: Path, config: ModelConfig) -> tuple[int, ...]:
+    """Chat models end a turn with a token that only `generation_config.json` names."""
+    file = path / "generation_config.json"
+    if not file.is_file():
+        return config.eos_token_ids
+    fields = Fields(values=read_json(file), origin=str(file))
+    ids = (*config.eos_token_ids, *fields.token_ids("eos_token_id", config.vocab_size))
+    return tuple(dict.fromkeys(ids))
 
 
 def _weight_map(path: Path) -> dict[str, str]:

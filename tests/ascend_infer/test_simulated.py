@@ -70,12 +70,13 @@ def test_a_row_gets_the_same_tokens_alone(batch: dict[str, Any], kernel_sized_di
 
 
 def test_what_no_kernel_serves_is_refused_or_counted(llama_dir: Path):
-    """head_dim 16 is too small for the attention kernel."""
+    """A rotated part of 8 elements is too small for the rotary kernel."""
     arguments = ("--model", str(llama_dir), "--prompt-token-ids", "3", "--max-new-tokens", "2")
     refused = generate(*arguments, "--strict", exit_code=2)
     assert refused["error"]["code"].startswith(("AI-OP", "AI-GRAPH"))
     counted = generate(*arguments, "--eager")
-    assert counted["launches"]["paged_decode_attention"] == {"reference": 3}
+    # Three layers, prefill and one decode step.
+    assert counted["launches"]["rotary_embedding"] == {"reference": 3 * 2}
 
 
 def test_verify_block(kernel_sized_dir: Path):

@@ -81,6 +81,12 @@ def test_stored_rope_factors(llama: SafetensorsSource, tmp_path: Path):
     assert list(source.config.rope_scaling.factors) == factors
 
 
+def test_end_of_turn_is_an_end_token(llama: SafetensorsSource, tmp_path: Path):
+    metadata = {"tokenizer.ggml.eos_token_id": 5, "tokenizer.ggml.eot_token_id": 9}
+    path = write_gguf(llama, tmp_path / "m.gguf", metadata=metadata)
+    assert GgufSource(path).config.eos_token_ids == (5, 9)
+
+
 def test_wrong_number_of_rope_factors(llama: SafetensorsSource, tmp_path: Path):
     path = write_gguf(llama, tmp_path / "m.gguf", rope_factors=[1.0, 2.0])
     with pytest.raises(AscendInferError) as caught:

@@ -104,3 +104,14 @@ def test_wrong_tensor(copy: Path, broken: torch.Tensor):
 def test_unreadable_configuration(copy: Path, text: str):
     (copy / "config.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     assert code(copy) == "AI-MODEL-007"
+
+
+@pytest.mark.parametrize("ends, expected", [(7, (95, 7)), ([95, 7], (95, 7)), (None, (95,))])
+def test_end_tokens_of_the_generation_configuration(copy: Path, ends: object, expected: tuple[int]):
+    (copy / "generation_config.json").write_text(json.dumps({"eos_token_id": ends}))
+    assert SafetensorsSource(copy).config.eos_token_ids == expected
+
+
+def test_absurd_end_token(copy: Path):
+    (copy / "generation_config.json").write_text('{"eos_token_id": 96}')
+    assert code(copy) == "AI-MODEL-002"
