@@ -36,10 +36,14 @@ def require_dtype(op: str, name: str, tensor: torch.Tensor, *allowed: torch.dtyp
 def require_shape(op: str, name: str, tensor: torch.Tensor, *expected: int | None) -> None:
     """Refuse a shape other than `expected`, where None is any size (AI-OP-004)."""
     shape = tensor.shape
-    if len(shape) == len(expected) and all(
-        want is None or size == want for size, want in zip(shape, expected)
-    ):
+    if shape == expected:
         return
+    if len(shape) == len(expected):
+        for size, want in zip(shape, expected):
+            if want is not None and size != want:
+                break
+        else:
+            return
     wanted = ", ".join("any" if size is None else str(size) for size in expected)
     raise UsageError(
         "AI-OP-004",

@@ -100,12 +100,14 @@ _DESCRIPTION = {
 }
 
 
-def _simulated_device() -> bool:
-    return "kernels_npu.sim.device" in sys.modules and "torch_npu._C" not in sys.modules
+def device_is_simulated() -> bool:
+    """Whether the device `npu` of this process is the simulated one."""
+    device = sys.modules.get("kernels_npu.sim.device")
+    return device is not None and bool(device.is_enabled())
 
 
 def _load() -> dict[str, Any]:
-    chosen = choose(tilelang_directory(), os.environ.get(VARIABLE, "auto"), _simulated_device())
+    chosen = choose(tilelang_directory(), os.environ.get(VARIABLE, "auto"), device_is_simulated())
     if chosen == "adapter":
         tilelang = importlib.import_module("tilelang")
         language = importlib.import_module("tilelang.language")

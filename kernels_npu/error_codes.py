@@ -132,6 +132,7 @@ CODES: dict[str, str] = {
     "AI-ENV-010": "The installed tilelang has no adapter dialect for Ascend A2/A3.",
     "AI-ENV-011": "Two dialects of tilelang are installed over each other.",
     "AI-ENV-012": "ASCEND_INFER_DIALECT has an unknown value, or names a dialect that is not installed.",
+    "AI-ENV-013": "Kernels are built with the dialect of another device than the one they run on.",
     "AI-STREAM-010": "torch_npu offers no way to read the current stream that keeps the order of work.",
     "AI-STREAM-011": "The current stream of torch_npu is the null stream.",
     "AI-RACE-001": "Read after write: nothing orders the read after the write.",

@@ -21,8 +21,8 @@ from typing import Any
 
 import torch
 
-from kernels_npu import reference
-from kernels_npu.errors import UnsupportedError
+from kernels_npu import dialect, reference
+from kernels_npu.errors import EnvironmentProblem, UnsupportedError
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Operator:
     def _decide_npu(
         self, args: tuple[Any, ...], reference_function: Callable[..., Any]
     ) -> Decision:
-        simulated = _device_is_simulated()
+        simulated = dialect.device_is_simulated()
         try:
             self.requires(*args)
         except UnsupportedError as unserved:
@@ -113,11 +113,13 @@ class Operator:
         if simulated:
             return Decision(
                 name="sim",
-                function=self.kernel(),
+                function=_kernel(self, simulated),
                 reason="npu is the simulated device",
                 counted=False,
             )
-        return Decision(name="npu", function=self.kernel(), reason="npu is torch_npu's device")
+        return Decision(
+            name="npu", function=_kernel(self, simulated), reason="npu is torch_npu's device"
+        )
 
 
 _counts: Counter[tuple[str, str]] = Counter()
@@ -171,9 +173,21 @@ def _simulated_launches() -> Counter[str]:
     return Counter({op: launches[op] for op in OPERATORS if launches.get(op)})
 
 
-def _device_is_simulated() -> bool:
-    """Whether the device `npu` of this process is the simulated one."""
-    return "kernels_npu.sim.device" in sys.modules and "torch_npu._C" not in sys.modules
+def _kernel(operator: Operator, simulated: bool) -> Callable[..., Any]:
+    """The function that launches the kernel, built with the dialect that belongs to the device."""
+    kernel = operator.kernel()
+    if simulated != (dialect.name == "simulator"):
+        device = "the simulated NPU" if simulated else "a real NPU"
+        raise EnvironmentProblem(
+            "AI-ENV-013",
+            f"{operator.name}: the device is {device}, but kernels are built with the "
+            f"{dialect.name}'s dialect",
+            rule="the adapter's kernels run on a real NPU, the simulator's on the simulated one",
+            fix=f"enable the simulated device before the first kernel, or set {dialect.VARIABLE}=sim"
+            if simulated
+            else "install the adapter tilelang on this host, or choose --device sim",
+        )
+    return kernel
 
 
 def _refused(op: str, unserved: UnsupportedError) -> UnsupportedError:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from kernels_npu.attention.tiling import DecodeTiling
+from kernels_npu.attention.tiling import decode_tiling
 from kernels_npu.errors import UnsupportedError
 
 MAX_HIDDEN = 16384
@@ -114,8 +114,10 @@ def reshape_and_cache(
 def paged_decode_attention(
     query: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor, *_: Any
 ) -> None:
-    """See `DecodeTiling`."""
-    DecodeTiling.of(query, key_cache)
+    """See `attention.tiling.DecodeTiling`."""
+    q_heads, head_dim = query.shape[-2:]
+    block_size, kv_heads = key_cache.shape[-3:-1]
+    decode_tiling(q_heads, kv_heads, head_dim, block_size)
     addressable("paged_decode_attention", key_cache=key_cache, value_cache=value_cache)
 
 

@@ -23,7 +23,7 @@ the end.
 """
 
 # No `from __future__ import annotations`: the compiler evaluates annotations in the closure.
-from kernels_npu.attention.tiling import MAX_TILE_KEYS, DecodeTiling
+from kernels_npu.attention.tiling import MAX_TILE_KEYS, decode_tiling
 from kernels_npu.dialect import T, make_zn_layout, tilelang
 
 # Cross-core flag ids, one per slot.
@@ -47,7 +47,7 @@ def paged_decode_attention_kernel(
     soft_cap: float,
 ):
     """Static: all but batch, cache size and table width. `DecodeTiling` has the names."""
-    tiling = DecodeTiling(q_heads, kv_heads, head_dim, block_size)
+    tiling = decode_tiling(q_heads, kv_heads, head_dim, block_size)
     group, tile_m, rows, live = tiling.group, tiling.tile_m, tiling.rows, tiling.live
     pages, keys, chunks, width = tiling.pages, tiling.keys, tiling.chunks, tiling.width
     ub = tiling.ub_layout

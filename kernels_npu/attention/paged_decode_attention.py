@@ -9,7 +9,7 @@ import torch
 
 from kernels_npu import reference, requirements
 from kernels_npu.attention.decode_kernel import paged_decode_attention_kernel
-from kernels_npu.attention.tiling import DecodeTiling
+from kernels_npu.attention.tiling import DecodeTiling, decode_tiling
 from kernels_npu.checking import (
     dialect_dtype,
     require_dtype,
@@ -161,7 +161,7 @@ def traffic(workload: Workload, dtype: str) -> dict[str, Traffic]:
     values; the workspaces carry the live rows of every tile there and back.
     """
     size, kv_heads, head_dim = ITEMSIZE[dtype], workload["kv_heads"], workload["head_dim"]
-    tiling = DecodeTiling(workload["q_heads"], kv_heads, head_dim, workload["block_size"])
+    tiling = decode_tiling(workload["q_heads"], kv_heads, head_dim, workload["block_size"])
     spans = _tiles(workload, tiling)
     keys, blocks, tiles = (sum(column) for column in zip(*spans))
     cache = keys * kv_heads * head_dim * size

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
-
-import torch
 
 from kernels_npu.errors import UnsupportedError
 
@@ -100,11 +99,6 @@ class DecodeTiling:
                 "split the query heads over calls, as tensor parallelism does, or allow the reference",
             )
 
-    @classmethod
-    def of(cls, query: torch.Tensor, key_cache: torch.Tensor) -> DecodeTiling:
-        """The tiling for these tensors."""
-        return cls(query.shape[-2], key_cache.shape[-2], query.shape[-1], key_cache.shape[-3])
-
     @property
     def ub_layout(self) -> dict[str, int]:
         """Byte address of every buffer in the unified buffer.
@@ -148,3 +142,9 @@ class DecodeTiling:
             raise UnsupportedError(
                 "AI-OP-006", f"paged_decode_attention: {what}", rule=rule, fix=fix
             )
+
+
+@functools.cache
+def decode_tiling(q_heads: int, kv_heads: int, head_dim: int, block_size: int) -> DecodeTiling:
+    """The tiling of this shape, made once."""
+    return DecodeTiling(q_heads, kv_heads, head_dim, block_size)

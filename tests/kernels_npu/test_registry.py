@@ -7,8 +7,8 @@ import logging
 import pytest
 import torch
 
-from kernels_npu import ops, registry
-from kernels_npu.errors import UnsupportedError
+from kernels_npu import dialect, ops, registry
+from kernels_npu.errors import EnvironmentProblem, UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("fresh_counts")
 
@@ -93,6 +93,15 @@ def test_strictness_ends_with_its_block(npu):
         with registry.strict():
             assert registry.is_strict()
         assert not registry.is_strict()
+
+
+def test_kernels_of_the_other_dialect_are_refused(npu, monkeypatch):
+    from kernels_npu.dialect import tilelang  # noqa: F401  (loads a dialect)
+
+    monkeypatch.setattr(dialect, "name", "adapter")
+    with pytest.raises(EnvironmentProblem) as caught:
+        ops.rms_norm(*arguments(64, npu))
+    assert caught.value.code == "AI-ENV-013"
 
 
 def test_an_unknown_device_is_refused():
