@@ -39,6 +39,8 @@ class Builder:
         self.threads: int | None = None
         self.cid = ir.Var("cid")
         self.vid = ir.Var("vid")
+        self._before: list[ir.Stmt] = []
+        self._after: list[ir.Stmt] = []
         self._lists: list[list[ir.Stmt]] = []
         self._pending: list[PendingOp] = []
 
@@ -67,7 +69,10 @@ class Builder:
             self._lists.pop()
 
     def emit(self, stmt: ir.Stmt) -> None:
-        """Append `stmt` to the innermost open list."""
+        """Append `stmt` to the innermost open list; prints around the launch frame the kernel's body."""
+        if not self._lists and _is_print(stmt):
+            (self._before if self.grid is None else self._after).append(stmt)
+            return
         if not self._lists:
             fail(
                 "AI-SRC-024",
@@ -139,11 +144,15 @@ class Builder:
             vid=self.vid,
             threads=self.threads,
             allocs=tuple(self.allocs),
-            body=body,
+            body=(*self._before, *body, *self._after),
             addresses=dict(self.addresses),
             layouts=dict(self.layouts),
             loc=self.loc,
         )
+
+
+def _is_print(stmt: ir.Stmt) -> bool:
+    return isinstance(stmt, ir.TileOp) and stmt.op in ("printf", "dump_tensor")
 
 
 def name_once(value: object, name: str) -> None:

@@ -111,7 +111,7 @@ def autotune(func: Any = None, /, *, configs: Any = None, **options: Any) -> Any
 
     @functools.wraps(func)
     def tuned(*args: Any, **kwargs: Any) -> Any:
-        choices = configs(*args, **kwargs) if callable(configs) else configs
+        choices = _configs(configs, args, kwargs)
         tunables = set().union(*choices) if choices else set()
         bound = inspect.signature(func).bind_partial(*args, **kwargs).arguments
         missing = sorted(tunables - set(bound))
@@ -124,6 +124,18 @@ def autotune(func: Any = None, /, *, configs: Any = None, **options: Any) -> Any
         return func(*args, **kwargs)
 
     return tuned
+
+
+def _configs(configs: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The configurations; a function of them takes the factory's arguments as a tuple and as pairs."""
+    if not callable(configs):
+        return configs
+    both = (args, tuple(sorted(kwargs.items())))
+    try:
+        inspect.signature(configs).bind(*both)
+    except TypeError:
+        return configs()
+    return configs(*both)
 
 
 def lower(*args: Any, **kwargs: Any) -> Any:

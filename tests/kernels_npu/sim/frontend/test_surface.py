@@ -224,3 +224,18 @@ def test_helpers_that_return_the_operation_emit_it(script):
 
 def test_swizzle_keeps_the_index(script):
     assert script("c = T.use_swizzle(cid, 1024, 512, 64, 128, 256, off=3)\nidx[c] = 0") == ["idx[cid] = 0"]
+
+
+def test_prints_around_the_launch_belong_to_the_kernel(load):
+    module = load(
+        """
+        @T.prim_func
+        def main(A: T.Tensor((16,), "float16")):
+            T.printf("before")
+            with T.Kernel(1, is_npu=True) as (cid, vid):
+                T.barrier_all()
+            T.dump_tensor(A, 1, 16)
+        """
+    )
+    ops = [getattr(s, "op", "barrier") for s in module.main.ir.body]
+    assert ops == ["printf", "barrier", "dump_tensor"]
