@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kernels_npu.sim import ir
-from kernels_npu.sim.passes.program_text import LOOP, REGION, Node, touches
+from kernels_npu.sim.passes.program_text import LOOP, REGION, UNIT, Node, touches
 
 _Path = tuple[ir.Var, ...]
+_LOOPS = (LOOP, UNIT)
 
 
 def allocation_order(nodes: tuple[Node, ...]) -> list[ir.Buffer]:
@@ -20,7 +21,7 @@ def allocation_order(nodes: tuple[Node, ...]) -> list[ir.Buffer]:
     home: dict[ir.Buffer, _Path] = {}
     _find_homes(nodes, (), home)
     order: dict[ir.Buffer, None] = {}
-    _collect(nodes, (), home, order)
+    _collect(nodes, (), 0, home, order)
     return list(order)
 
 
@@ -29,7 +30,7 @@ def _find_homes(nodes: tuple[Node, ...], path: _Path, home: dict[ir.Buffer, _Pat
     for node in nodes:
         for buffer in node.touched:
             home[buffer] = _common(home[buffer], path) if buffer in home else path
-        inner = (*path, node.loop) if node.kind == LOOP and node.loop is not None else path
+        inner = (*path, node.loop) if node.kind in _LOOPS and node.loop is not None else path
         _find_homes(node.children, inner, home)
 
 
@@ -43,24 +44,32 @@ def _common(a: _Path, b: _Path) -> _Path:
 def _collect(
     nodes: tuple[Node, ...],
     path: _Path,
+    outer: int,
     home: dict[ir.Buffer, _Path],
     order: dict[ir.Buffer, None],
 ) -> None:
-    """Append the buffers that live at `path` statement by statement, then those of nested loops."""
+    """Append the buffers that live at `path` statement by statement, then those of nested loops.
+
+    The last loops of `path`, from number `outer` on, are unit loops: they have vanished, so what lives
+    in them stands beside what lives around them.
+    """
     for node in nodes:
         if node.kind == REGION:
-            _collect(node.children, path, home, order)
+            _collect(node.children, path, outer, home, order)
+            continue
+        if node.kind == UNIT and node.loop is not None:
+            _collect(node.children, (*path, node.loop), outer, home, order)
             continue
         for buffer in touches(node):
-            if len(home[buffer]) == len(path):
+            if outer <= len(home[buffer]) <= len(path):
                 order.setdefault(buffer)
         for inner, children in _nested_loops(node, path):
-            _collect(children, inner, home, order)
+            _collect(children, inner, len(inner), home, order)
 
 
 def _nested_loops(node: Node, path: _Path) -> Iterator[tuple[_Path, tuple[Node, ...]]]:
     """The outermost loops at or below `node`, with their paths."""
-    if node.kind == LOOP and node.loop is not None:
+    if node.kind in _LOOPS and node.loop is not None:
         yield (*path, node.loop), node.children
         return
     for child in node.children:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernels_npu.sim import ir
-from kernels_npu.sim.passes.program_text import LEAF, LET, LOOP, Node
+from kernels_npu.sim.passes.program_text import LEAF, LET, LOOP, UNIT, Node
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,8 +60,8 @@ class _Sequence:
             self._regions[-1] += node.touched
             for child in node.children:
                 self._visit(child)
-        elif node.kind == LOOP and node.repeats > 1:
-            for _ in range(node.repeats):  # an unrolled loop is gone by now
+        elif node.kind == UNIT or (node.kind == LOOP and node.repeats > 1):
+            for _ in range(node.repeats):  # unit loops and unrolled ones are gone by now
                 for child in node.children:
                     self._visit(child)
         else:

@@ -22,8 +22,9 @@ from kernels_npu.sim.passes.rewriting import (
 )
 from kernels_npu.sim.passes.temporaries import Temporaries
 
-#: Kinds of nodes. A `region` is the part of one core type; a `let` holds the statements behind it.
-LEAF, LOOP, BRANCH, REGION, LET = "leaf", "loop", "branch", "region", "let"
+#: Kinds of nodes. A `unit` is a loop of one iteration, which disappears once buffers have found their loops;
+#: a `region` is the part of one core type; a `let` holds the statements behind it.
+LEAF, LOOP, UNIT, BRANCH, REGION, LET = "leaf", "loop", "unit", "branch", "region", "let"
 
 _ON_CHIP = frozenset({"ub", "l1", "l0a", "l0b", "l0c"})
 
@@ -111,7 +112,7 @@ class _Builder:
         start, stop = static_int(stmt.start), static_int(stmt.stop)
         trips = None if start is None or stop is None else stop - start
         if trips == 1:
-            return children
+            return (Node(kind=UNIT, touched=(), children=children, loop=stmt.var),)
         repeats = trips if stmt.kind == "unroll" and trips else 1
         return (
             Node(

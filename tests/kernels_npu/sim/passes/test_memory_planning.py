@@ -109,6 +109,27 @@ def test_buffers_of_a_loop_follow_those_that_the_loop_shares() -> None:
     assert addresses(k.lower()) == {"shared": 0, "inner": 32}
 
 
+def test_unit_loops_vanish_after_buffers_have_found_their_loops() -> None:
+    """Beside other statements a buffer of a unit loop keeps its place; behind a binding it comes last."""
+    zero = ir.Const(0.0, "float32")
+    k = Kernel()
+    inner, outer = k.alloc("inner", (8,)), k.alloc("outer", (8,))
+    with k.loop("u", 1):
+        k.op("fill", inner, zero)
+        k.op("fill", outer, zero)
+    k.op("exp", outer, outer)
+    assert addresses(k.lower()) == {"inner": 0, "outer": 32}
+    k = Kernel()
+    inner, outer = k.alloc("inner", (8,)), k.alloc("outer", (8,))
+    table = k.gm("table", (8,), "int32")
+    k.let("page", load(table, 0))
+    with k.loop("u", 1):
+        k.op("fill", inner, zero)
+        k.op("fill", outer, zero)
+    k.op("exp", outer, outer)
+    assert addresses(k.lower()) == {"outer": 0, "inner": 32}
+
+
 def test_annotated_buffers_first_then_the_rest_behind_the_highest() -> None:
     k = Kernel()
     free = k.alloc("free", (8,))
