@@ -18,6 +18,9 @@ flag says "slot is free": the data itself does, so a wait for it would be redund
 The same facts bound each flag id to one outstanding set, which is all that the hardware is sure to
 keep. A vector core without rows sets and waits like the other: the cube needs the flags of both.
 
+Cache blocks of 64 keys and fewer are spliced into one tile, which the AscendC back end (the default)
+does right; PTO places each part at the row pitch of the part and needs blocks of more than 64 keys.
+
 Inside a core, `set` is issued only when a later `wait` will consume it, so that no flag is left at
 the end.
 """

@@ -36,10 +36,16 @@ BLOCKS = 24
 
 
 def row_tiles(hidden: int) -> tuple[int, int]:
-    """(number of pieces, elements of a piece) of a row; the last piece is padded with zeros."""
-    tiles = -(-hidden // _MAX_WIDTH)
-    width = -(-hidden // (16 * tiles)) * 16
-    return tiles, width
+    """(number of pieces, elements of a piece) of a row.
+
+    Equal pieces where there are some not much shorter than possible; else the last one is padded with
+    zeros by its copy, which only the AscendC back end does for a part of a buffer.
+    """
+    steps, fewest = hidden // 16, -(-hidden // _MAX_WIDTH)
+    for tiles in range(fewest, 4 * fewest + 1):
+        if steps % tiles == 0:
+            return tiles, 16 * (steps // tiles)
+    return fewest, 16 * -(-steps // fewest)
 
 
 def activations(workload: Workload, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:

@@ -63,7 +63,14 @@ def test_any_shape(rows, hidden, run, assert_traffic):
 def test_pieces_cover_the_row_and_start_aligned(hidden):
     tiles, width = common.row_tiles(hidden)
     assert width % 16 == 0
+    assert width <= 2048
     assert (tiles - 1) * width < hidden <= tiles * width
+
+
+def test_pieces_of_usual_rows_are_equal():
+    for hidden in (576, 896, 2064, 3584, 4096, 5120, 6144, 8192, 12288, 16384):
+        tiles, width = common.row_tiles(hidden)
+        assert tiles * width == hidden
 
 
 def test_eps_keeps_a_row_of_zeros_finite(npu):
