@@ -64,18 +64,26 @@ def require_range(op: str, name: str, value: float, low: float, *, above: bool =
     )
 
 
+def different_devices(
+    op: str, name: str, tensor: torch.Tensor, first_name: str, first: torch.Tensor
+) -> UsageError:
+    """AI-OP-002: `tensor` is not where `first` is; the fix names the host tensor of the two."""
+    on_host = (first_name, tensor) if first.device.type == "cpu" else (name, first)
+    return UsageError(
+        "AI-OP-002",
+        f"{op}: {name} is on {tensor.device}, but {first_name} is on {first.device}",
+        rule="a kernel reads device memory; host tensors are never copied behind your back",
+        fix=f"move it first: {on_host[0]}.to('{on_host[1].device}')",
+    )
+
+
 def require_together(op: str, **tensors: torch.Tensor) -> None:
     """Refuse tensors on different devices (AI-OP-002) or not contiguous (AI-OP-003)."""
     first_name, first = next(iter(tensors.items()))
     device = first.device
     for name, tensor in tensors.items():
         if tensor.device != device:
-            raise UsageError(
-                "AI-OP-002",
-                f"{op}: {name} is on {tensor.device}, but {first_name} is on {device}",
-                rule="a kernel reads device memory; host tensors are never copied behind your back",
-                fix=f"move it first: {name}.to('{device}')",
-            )
+            raise different_devices(op, name, tensor, first_name, first)
         if not tensor.is_contiguous():
             raise UsageError(
                 "AI-OP-003",

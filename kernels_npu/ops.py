@@ -36,14 +36,21 @@ def _define(
         )
         return function
 
-    operator = registry.register(
-        registry.Operator(name=name, kernel=kernel, requires=REQUIREMENTS[name], kind=kind)
-    )
     _library.define(schema)
+    overload = getattr(torch.ops.ascend_infer, name).default
+    operator = registry.register(
+        registry.Operator(
+            name=name,
+            parameters=tuple(argument.name for argument in overload._schema.arguments),
+            kernel=kernel,
+            requires=REQUIREMENTS[name],
+            kind=kind,
+        )
+    )
     for key in _KEYS:
         _library.impl(name, operator.__call__, key)
     torch.library.register_fake(f"ascend_infer::{name}", fake, lib=_library)
-    return getattr(torch.ops.ascend_infer, name).default
+    return overload
 
 
 def _nothing(*_args: Any) -> None:

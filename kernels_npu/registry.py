@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from kernels_npu import dialect, reference
+from kernels_npu.checking import different_devices
 from kernels_npu.errors import EnvironmentProblem, UnsupportedError
 
 logger = logging.getLogger(__name__)
@@ -56,9 +57,11 @@ class Operator:
     requires: `(*arguments) -> None`, raises UnsupportedError for a valid call that the kernel does
         not cover; called once per kind of call.
     kind: `(*arguments) -> what the decision depends on`, beside the device.
+    parameters: names of the arguments.
     """
 
     name: str
+    parameters: tuple[str, ...]
     kernel: Callable[[], Callable[..., Any]]
     requires: Callable[..., None]
     kind: Callable[..., Hashable]
@@ -73,7 +76,15 @@ class Operator:
             raise _refused(self.name, decision.unserved)
         if decision.counted:
             _counts[self.name, decision.name] += 1
+        if decision.name == "reference":  # a kernel's function looks at all its arguments itself
+            self._require_one_device(args)
         return decision.function(*args)
+
+    def _require_one_device(self, args: tuple[Any, ...]) -> None:
+        device = args[0].device
+        for name, value in zip(self.parameters, args):
+            if isinstance(value, torch.Tensor) and value.device != device:
+                raise different_devices(self.name, name, value, self.parameters[0], args[0])
 
     def _decide(self, args: tuple[Any, ...]) -> Decision:
         device = args[0].device.type

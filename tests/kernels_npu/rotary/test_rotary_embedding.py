@@ -65,6 +65,17 @@ def test_position_0_changes_nothing(npu):
     assert torch.equal(k.cpu(), key)
 
 
+def test_host_positions_are_refused(npu):
+    from kernels_npu import ops
+
+    heads = torch.zeros(2, 1, 64, dtype=torch.float16, device=npu)
+    cache = torch.zeros(4, 64, dtype=torch.float16, device=npu)
+    with pytest.raises(UsageError) as caught:
+        ops.rotary_embedding(torch.zeros(2, dtype=torch.int64), heads, heads.clone(), cache)
+    assert caught.value.code == "AI-OP-002"
+    assert "positions.to('npu:0')" in caught.value.fix
+
+
 def test_no_tokens_launch_nothing(run):
     assert run(SPEC, {**CASES["smollm2"], "tokens": 0}, torch.float16).launches == 0
 
