@@ -95,6 +95,9 @@ class Expr:
     def __neg__(self) -> Expr:
         return unary("neg", self)
 
+    def __invert__(self) -> Expr:
+        return unary("bitnot", self)
+
     def __lt__(self, other: ScalarLike) -> Expr:
         return binary("lt", self, other)
 
