@@ -89,6 +89,7 @@ def _open(name: str, reason: str) -> Device:
         from kernels_npu.sim import device as simulated
 
         simulated.enable()
+        _use_one_thread()
         return Device(name=name, reason=reason, torch_device=torch.device("npu", 0))
     if name == "npu":
         _require_real_npu()
@@ -102,6 +103,18 @@ def _open(name: str, reason: str) -> Device:
             )
         return Device(name=name, reason=reason, torch_device=torch.device("cuda", 0))
     return Device(name=name, reason=reason, torch_device=torch.device("cpu"))
+
+
+def _use_one_thread() -> None:
+    """One thread for torch's matrix products, unless OMP_NUM_THREADS asks for more.
+
+    A simulated decode step is hundreds of short operations: waking and joining threads for each costs
+    more than they save, and several times the step when other processes use the cores.
+    """
+    import torch
+
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
 
 
 def require_torch() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ascend_infer.model.catalogue import BUILT_IN
-from tests.ascend_infer.processes import command, needs_simulator
+from tests.ascend_infer.processes import ROOT, command, needs_simulator
 
 pytestmark = needs_simulator
 
@@ -120,3 +123,18 @@ def test_smollm2_with_proof():
     assert result["verify"]["reference"]["steps"] == 32
     assert result["verify"]["reference"]["passed"]
     assert result["verify"]["eager_vs_replay"]["bitwise_equal"]
+
+
+@pytest.mark.parametrize("asked, threads", [(None, "1"), ("2", "2")])
+def test_torch_uses_one_thread_unless_asked(asked: str | None, threads: str):
+    program = (
+        "from ascend_infer.devices import open_device; open_device('sim'); import torch; "
+        "print(torch.get_num_threads())"
+    )
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    if asked is not None:
+        environment["OMP_NUM_THREADS"] = asked
+    finished = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert finished.stdout.strip() == threads, finished.stderr
