@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from kernels_npu.sim.machine import CompiledKernel
 
 TARGETS = ("auto", "ascendc", "pto")
-#: What `target="auto"` means for kernels compiled from now on (`ascend-infer sim run --target`).
-auto_target = "ascendc"
 BACKENDS = ("cython", "ctypes", "dlpack")
 
 #: What `target="auto"` means; `sim run --target` sets it for the script that it runs.
