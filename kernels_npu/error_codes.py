@@ -34,7 +34,7 @@ CODES: dict[str, str] = {
     "AI-SRC-023": "A kernel parameter has a missing or wrong annotation.",
     "AI-SRC-024": "Device code stands outside T.Kernel, or T.Kernel is missing or repeated.",
     "AI-SRC-025": "An operation was called but no statement holds it, so it would never execute.",
-    "AI-SRC-026": "T.Parallel has run-time extents or more than two dimensions.",
+    "AI-SRC-026": "T.Parallel has no extents, or run-time ones.",
     "AI-SRC-027": "An assignment or binding is not possible in a kernel.",
     "AI-SRC-028": "An allocation has a shape or dtype that is not static.",
     "AI-SRC-029": "A pipe, flag number or flag mode does not exist.",

@@ -11,6 +11,7 @@ from kernels_npu.sim.frontend.diagnostics import fail
 from kernels_npu.sim.frontend.frames import Frame
 from kernels_npu.sim.frontend.loops import CountedLoop, ParallelLoop, PersistentLoop
 from kernels_npu.sim.frontend.values import (
+    BoundInt,
     BoundRegion,
     PendingOp,
     ScalarType,
@@ -110,6 +111,8 @@ def _bind(parser: Parser, name: str, value: Any) -> Any:
         return ir.Load(value, (ir.Const(0, "int32"),), value.dtype)
     if type(value) is ir.Region:
         return BoundRegion(value.buffer, value.mins, value.extents)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return BoundInt(value)
     if isinstance(value, (ir.Const, ir.Var)) or not isinstance(value, ir.Expr):
         return value
     if not parser.builder.in_kernel:

@@ -107,7 +107,7 @@ class Builder:
             "AI-SRC-025",
             f"T.{lost.name}(...) was called but its result was dropped, so it would never execute",
             rule="an operation executes only as an expression statement of the kernel or of a T.macro",
-            fix="decorate the helper with @T.macro, or return the operation and call the helper as a statement",
+            fix="decorate the helper with @T.macro, or let it return the operation to a statement",
             where=lost.stmt.loc,
         )
 

@@ -241,7 +241,7 @@ class Evaluator:
             return -value
         if isinstance(node.op, ast.UAdd):
             return value if isinstance(value, ir.Expr) else +value
-        return ir.unary("bitnot", value) if isinstance(value, ir.Expr) else ~value
+        return ~value
 
     def _eval_boolop(self, node: ast.BoolOp) -> Any:
         name = "and" if isinstance(node.op, ast.And) else "or"

@@ -97,16 +97,9 @@ def Pipelined(
 
 
 def Parallel(*extents: Any, coalesced_width: int | None = None) -> ParallelLoop:
-    """`T.Parallel(m)` or `T.Parallel(m, n)` with static extents."""
+    """`T.Parallel(m)` or `T.Parallel(m, n)` with static extents; lowering refuses more dimensions."""
     del coalesced_width
     sizes = [constant(e) for e in extents]
-    if len(sizes) > 2:
-        fail(
-            "AI-SRC-026",
-            f"T.Parallel({', '.join(show(e) for e in extents)}): Unsupported: 3D or higher dimensional "
-            "parallel loops detected. Only 1D and 2D parallel loops are supported for T.Parallel.",
-            fix="put the outer dimensions into T.serial loops",
-        )
     if not sizes or any(n is None for n in sizes):
         fail(
             "AI-SRC-026",

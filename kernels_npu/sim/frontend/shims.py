@@ -64,16 +64,30 @@ def cdiv(a: int, b: int) -> int:
 
 
 def determine_platform(platform: str = "auto") -> str:
-    """`A2`, `A3` or `A5`: the argument, TL_PLATFORM, or the simulated SoC's platform."""
+    """`A2`, `A3` or `A5`: the argument, TL_PLATFORM, the device's name, or the simulated SoC's platform."""
     if platform != "auto":
         return platform
     from_environment = os.environ.get("TL_PLATFORM")
     if from_environment:
         return from_environment
+    npu = getattr(sys.modules.get("torch"), "npu", None)
+    if npu is not None:
+        return _platform_of_device(npu)
     from kernels_npu.sim.config import current_config
     from kernels_npu.sim.soc import get_soc
 
     return get_soc(current_config().soc).platform
+
+
+def _platform_of_device(npu: Any) -> str:
+    if npu.is_available():
+        name = str(npu.get_device_properties(npu.current_device()).name).upper()
+        for part, platform in (("910_93", "A3"), ("910C", "A3"), ("910_95", "A5"), ("950", "A5")):
+            if part in name:
+                return platform
+        if "910" in name:
+            return "A2"
+    return "A3"
 
 
 def clear_cache() -> None:

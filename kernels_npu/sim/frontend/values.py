@@ -56,7 +56,10 @@ class TensorBuffer(ir.Buffer):
                 start: Any = 0 if item.start is None else index_expr(item.start)
                 stop: Any = size if item.stop is None else index_expr(item.stop)
                 mins.append(ir.as_expr(start))
-                extents.append(difference(stop, start))
+                extent = difference(stop, start)
+                if isinstance(extent, ir.Const) and is_bound(item.start) != is_bound(item.stop):
+                    extent = BoundConst(extent.value, extent.dtype)
+                extents.append(extent)
             else:
                 mins.append(index_expr(item))
                 extents.append(ir.Const(1, "int32"))
@@ -159,6 +162,42 @@ class StaticInt(int):
     def value(self) -> int:
         """The plain int."""
         return int(self)
+
+
+class BoundInt(int):
+    """An int given a name inside the kernel, and ints computed from it.
+
+    It is a number here, but the real compiler turns the name into a run-time variable; so it may not
+    decide a size (see `is_bound`).
+    """
+
+
+def _keep_bound(name: str) -> None:
+    plain = getattr(int, name)
+
+    def operation(self: BoundInt, *args: Any) -> Any:
+        result = plain(self, *args)
+        return BoundInt(result) if type(result) is int else result
+
+    operation.__name__ = name
+    setattr(BoundInt, name, operation)
+
+
+for _op in ("add", "sub", "mul", "floordiv", "mod", "lshift", "rshift"):
+    _keep_bound(f"__{_op}__")
+    _keep_bound(f"__r{_op}__")
+_keep_bound("__neg__")
+
+
+class BoundConst(ir.Const):
+    """The static extent of a slice whose one bound is a `BoundInt`."""
+
+    __slots__ = ()
+
+
+def is_bound(value: object) -> bool:
+    """Whether the real compiler sees a run-time variable where a number stands here."""
+    return isinstance(value, (BoundInt, BoundConst))
 
 
 class ScalarType:

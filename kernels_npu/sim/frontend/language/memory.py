@@ -18,6 +18,7 @@ from kernels_npu.sim.frontend.values import (
     TensorSpec,
     cast_to,
     describe,
+    is_bound,
 )
 
 _STATIC_RULE = "on-chip memory is laid out when the kernel is built, so its shape is static"
@@ -52,6 +53,13 @@ def _static(what: str, shape: Any) -> tuple[int, ...]:
                 f"{describe(extent) if number is None else number}",
                 rule=_STATIC_RULE,
                 fix="use positive Python integers from the factory's arguments; let T.copy clip the tail",
+            )
+        if is_bound(extent):
+            fail(
+                "AI-SRC-028",
+                f"T.{what}: the extent {number} comes from a name bound inside the kernel",
+                rule="the compiler makes a run-time variable of every name bound in the kernel",
+                fix="compute the size in the factory, above the @T.prim_func",
             )
         sizes.append(number)
     return tuple(sizes)

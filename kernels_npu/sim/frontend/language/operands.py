@@ -22,6 +22,7 @@ from kernels_npu.sim.frontend.values import (
     PendingOp,
     RampLoad,
     describe,
+    is_bound,
     refuse_ramp,
 )
 
@@ -326,12 +327,14 @@ def static_shape(name: str, value: ir.Operand) -> tuple[int, ...]:
         KernelSourceError: AI-SRC-015 when an extent is known only at run time.
     """
     shape = shape_of(value)
-    if not all(isinstance(n, int) for n in shape):
+    bound = isinstance(value, ir.Region) and any(is_bound(e) for e in value.extents)
+    if bound or not all(isinstance(n, int) for n in shape):
+        why = "depends on a name bound inside the kernel" if bound else "is known only at run time"
         fail(
             "AI-SRC-015",
-            f"T.{name}: {describe(value)} has an extent that is known only at run time",
+            f"T.{name}: an extent of {describe(value)} {why}",
             rule="size must be same: the compiler compares static element counts only",
-            fix="use a static extent and let T.copy clip at the tensor's border",
+            fix="use an extent from the factory's arguments; let T.copy clip at the tensor's border",
         )
     return tuple(int(n) for n in shape if isinstance(n, int))
 

@@ -71,7 +71,9 @@ def binary(name: str) -> Callable[[Any, Any], Any]:
 
     def function(a: Any, b: Any) -> Any:
         result = ir.binary(op, _scalar(name, a), _scalar(name, b))
-        return _static(result.value) if isinstance(result, ir.Const) and _both_python(a, b) else result
+        return (
+            _static(result.value) if isinstance(result, ir.Const) and _both_python(a, b) else result
+        )
 
     function.__name__ = name
     return function

@@ -36,9 +36,7 @@ def _combine(children: st.SearchStrategy[ir.Expr]) -> st.SearchStrategy[ir.Expr]
     )
 
 
-leaves = st.one_of(
-    st.sampled_from([X, Y]), st.integers(-6, 6).map(lambda n: ir.as_expr(n))
-)
+leaves = st.one_of(st.sampled_from([X, Y]), st.integers(-6, 6).map(lambda n: ir.as_expr(n)))
 expressions = st.recursive(leaves, _combine, max_leaves=8)
 numbers = st.integers(-9, 9)
 

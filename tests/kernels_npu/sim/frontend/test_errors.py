@@ -1,3 +1,5 @@
+# ruff: noqa: RUF059 - kernels name both indices
+# ruff: noqa: E501 - a table of kernel texts reads better in one line each
 """Every refusal of the front end: its code, the user's line, a rule or a fix."""
 
 from __future__ import annotations
@@ -95,7 +97,8 @@ CASES = {
     "alloc_local": ("AI-SRC-022", "x = T.alloc_local((8,), 'float32')  #!", ""),
     "second kernel": ("AI-SRC-024", "with T.Kernel(1, is_npu=True) as (c, d):  #!\n    pass", ""),
     "dropped operation": ("AI-SRC-025", "helper(a)  #!", "def helper(x):\n    T.tile.fill(x, 0.0)"),
-    "3D parallel": ("AI-SRC-026", "for i, j, k in T.Parallel(2, 3, 4):  #!\n    pass", ""),
+    "size bound in the kernel": ("AI-SRC-028", "k = 8\nx = T.alloc_ub((2 * k, 8), 'float32')  #!", ""),
+    "extent bound in the kernel": ("AI-SRC-015", "k = 8\nT.tile.exp(a[:k, :], b[:k, :])  #!", ""),
     "run-time parallel": ("AI-SRC-026", "for i in T.Parallel(n):  #!\n    idx[i] = 0", ""),
     "binding an operation": ("AI-SRC-027", "x = T.tile.exp(a, b)  #!", ""),
     "unpacking": ("AI-SRC-027", "x, y = 1, 2, 3  #!", ""),

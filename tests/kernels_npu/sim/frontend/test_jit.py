@@ -1,3 +1,4 @@
+# ruff: noqa: RUF059 - kernels name both indices
 """`tilelang.jit`, `tilelang.compile` and the modules that scripts import.
 
 Annotations are evaluated here, as in every kernel file: names that only a string annotation uses are
@@ -60,7 +61,9 @@ def test_kernel_attributes():
     assert kernel.target == "ascendc"
     assert kernel.pass_configs == {"tl.ascend_auto_sync": True}
     assert [p.name for p in kernel.params] == ["A", "scale", "B"]
-    assert "@T.prim_func" in kernel.get_kernel_source() and "T.tile.mul" in kernel.get_kernel_source()
+    assert (
+        "@T.prim_func" in kernel.get_kernel_source() and "T.tile.mul" in kernel.get_kernel_source()
+    )
     assert "mul(a, a, -1.0)" in kernel.script()
     assert negate.__name__ == "negate" and negate.__jit_impl__.target == "auto"
 
@@ -177,7 +180,9 @@ def test_helpers_of_the_package(monkeypatch):
 
 
 def _python(code: str) -> str:
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120
+    )
     assert result.returncode == 0, result.stderr
     return result.stdout
 
@@ -212,4 +217,6 @@ def test_a_real_tilelang_in_the_process_is_refused():
 
 
 def test_the_front_end_does_not_import_torch():
-    assert _python("import sys, kernels_npu.sim.frontend; print('torch' in sys.modules)") == "False\n"
+    assert (
+        _python("import sys, kernels_npu.sim.frontend; print('torch' in sys.modules)") == "False\n"
+    )

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a table of kernel texts reads better in one line each
 """Loops, branches and core scopes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a table of kernel texts reads better in one line each
 """Binding and scoping: one test per rule of the dialect."""
 
 from __future__ import annotations
@@ -19,6 +20,15 @@ def test_a_binding_is_evaluated_where_it_stands(script):
 def test_python_values_stay_static(script):
     assert script("k = 3\nname = 'CAST_NONE'\nT.tile.cast(a, b, name, k * 2)") == [
         "cast(a, b, mode='CAST_NONE', count=6)"
+    ]
+
+
+def test_bound_numbers_serve_everything_but_sizes(script):
+    body = "k = 8\nfor i in range(k):\n    T.copy(A[i * k : i * k + k, :], a[i * k : i * k + k, :])\nT.tile.exp(a[k : k + 8, :] if True else a, b[:8, :])"
+    assert script(body) == [
+        "for i in serial(0, 8):",
+        "    copy(A[i * 8 :+ 8, 0 :+ 128], a[i * 8 :+ 8, 0 :+ 128], enable_relu=False, transpose=False)",
+        "exp(a[8 :+ 8, 0 :+ 128], b[0 :+ 8, 0 :+ 128])",
     ]
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a table of kernel texts reads better in one line each
 """Operations become the `TileOp`s that the machine's tables name."""
 
 from __future__ import annotations
@@ -102,7 +103,9 @@ def test_expression(script, expression):
 
 
 def test_float_functions_and_literals(script):
-    assert script("x = T.exp(v[0]) * T.float32(2) + 1\ny = T.sqrt(x)\nv[0] = T.infinity('float32')") == [
+    assert script(
+        "x = T.exp(v[0]) * T.float32(2) + 1\ny = T.sqrt(x)\nv[0] = T.infinity('float32')"
+    ) == [
         "x = (exp(v[0]) * 2.0) + 1.0",
         "y = sqrt(x)",
         "v[0] = inf",
@@ -165,12 +168,14 @@ def test_scalar_parameters(load):
 
 def test_slices_fold_to_static_extents(kernel):
     body = kernel(
-        "half = 64\n"
-        "T.copy(A[cid * half + vid * half // 2 : cid * half + vid * half // 2 + half // 2, :], a[:32, :])\n"
+        "T.copy(A[cid * 64 + vid * 64 // 2 : cid * 64 + vid * 64 // 2 + 64 // 2, :], a[:32, :])\n"
         "T.copy(A[(cid + 1) * 8 : (cid + 2) * 8, n : 2 * n - n + 16], a[:8, :16])\n"
         "T.copy(A[cid * 4 : n, :], a)"
     ).body
-    extents = [[e.value if isinstance(e, ir.Const) else None for e in op.operands[0].extents] for op in body]
+    extents = [
+        [e.value if isinstance(e, ir.Const) else None for e in op.operands[0].extents]
+        for op in body
+    ]
     assert extents == [[32, 128], [8, 16], [None, 128]]
 
 
@@ -219,11 +224,15 @@ def test_unhygienic_macros_see_the_caller(script):
 
 def test_helpers_that_return_the_operation_emit_it(script):
     before = "def cast_or_copy(dst, src):\n    return T.copy(src, dst)"
-    assert script("cast_or_copy(a, b)", before) == ["copy(b, a, enable_relu=False, transpose=False)"]
+    assert script("cast_or_copy(a, b)", before) == [
+        "copy(b, a, enable_relu=False, transpose=False)"
+    ]
 
 
 def test_swizzle_keeps_the_index(script):
-    assert script("c = T.use_swizzle(cid, 1024, 512, 64, 128, 256, off=3)\nidx[c] = 0") == ["idx[cid] = 0"]
+    assert script("c = T.use_swizzle(cid, 1024, 512, 64, 128, 256, off=3)\nidx[c] = 0") == [
+        "idx[cid] = 0"
+    ]
 
 
 def test_prints_around_the_launch_belong_to_the_kernel(load):
