@@ -67,8 +67,8 @@ _BINARY: dict[str, Callable[..., object]] = {
     "sub": np.subtract,
     "mul": np.multiply,
     "div": _int_div,
-    "max": np.maximum,
-    "min": np.minimum,
+    "max": lambda a, b, out: np.maximum(a, b, out=out),  # NumPy takes no third positional here
+    "min": lambda a, b, out: np.minimum(a, b, out=out),
     "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or,
     "bitwise_xor": np.bitwise_xor,
