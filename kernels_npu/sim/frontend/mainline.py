@@ -6,6 +6,7 @@ message always says what to write in the adapter dialect instead.
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any, NoReturn
 
 from kernels_npu.sim.frontend.affine import show
@@ -82,6 +83,22 @@ KEYWORDS: dict[str, str] = {
     "wg_wait": "explicit flags",
     "batch": "real_shape=",
 }
+
+
+class MainlineModule(ModuleType):
+    """Stands for `tilelang.ascend.language`, so that a script of mainline's backend is told what it is."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise DialectAttributeError(
+            "AI-SRC-022",
+            f"{self.__name__}.{name} belongs to mainline TileLang's Ascend backend",
+            where=here(),
+            rule=_RULE,
+            fix="write `import tilelang.language as T` and the adapter dialect"
+            + (f": {NAMES[name]}" if name in NAMES else ""),
+        )
 
 
 def refuse_name(module: str, name: str) -> NoReturn:

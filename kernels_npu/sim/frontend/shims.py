@@ -15,6 +15,7 @@ from typing import Any
 
 from kernels_npu.errors import EnvironmentProblem
 from kernels_npu.sim.dtypes import bits_of
+from kernels_npu.sim.frontend import mainline
 from kernels_npu.sim.frontend.jit import JITFactory, JITKernel, compile, jit, refuse
 from kernels_npu.sim.frontend.language import memory
 from kernels_npu.sim.frontend.language.surface import DialectModule, build_language
@@ -178,7 +179,7 @@ def _build() -> tuple[ModuleType, dict[str, ModuleType]]:
     target = _module(
         "tilelang.utils.target", "The platform.", determine_platform=determine_platform
     )
-    modules = {
+    modules: dict[str, ModuleType] = {
         "tilelang.language": T,
         "tilelang.language.ascend_tile": T.tile,
         "tilelang.language.reduce_ascend": T.reduce_ascend,
@@ -196,6 +197,9 @@ def _build() -> tuple[ModuleType, dict[str, ModuleType]]:
             "tilelang.transform", "Pass options.", PassConfigKey=PassConfigKey
         ),
     }
+    ascend = mainline.MainlineModule("tilelang.ascend")
+    vars(ascend)["language"] = mainline.MainlineModule("tilelang.ascend.language")
+    modules |= {"tilelang.ascend": ascend, "tilelang.ascend.language": vars(ascend)["language"]}
     package = DialectModule("tilelang", "tilelang-ascend's Python interface, on the simulated NPU.")
     for full_name, module in modules.items():
         parent, _, leaf = full_name.rpartition(".")
@@ -241,7 +245,7 @@ def install_shims() -> ModuleType:
             rule="the simulated NPU brings its own tilelang; both cannot be in one process",
             fix="start a fresh process and import the simulated device before tilelang",
         )
-    for name in ("tilelang", "tilelang.language", "tilelang.utils"):
+    for name in ("tilelang", "tilelang.language", "tilelang.utils", "tilelang.ascend"):
         MODULES[name].__path__ = []  # packages: their submodules are registered below
     sys.modules.update(MODULES)
     return tilelang

@@ -46,6 +46,11 @@ def _scalar(name: str, value: Any) -> ir.Expr:
     return scalar_operand(name, "argument", value)
 
 
+def _term(name: str, value: Any) -> ir.ScalarLike:
+    """An operand of a binary operation: a Python number takes the dtype of the other side."""
+    return value if isinstance(value, (bool, int, float)) else _scalar(name, value)
+
+
 def unary(name: str) -> Callable[[Any], ir.Expr]:
     """`T.exp` and its kind."""
     op = UNARY[name]
@@ -70,7 +75,7 @@ def binary(name: str) -> Callable[[Any, Any], Any]:
     op = BINARY[name]
 
     def function(a: Any, b: Any) -> Any:
-        result = ir.binary(op, _scalar(name, a), _scalar(name, b))
+        result = ir.binary(op, _term(name, a), _term(name, b))
         return (
             _static(result.value) if isinstance(result, ir.Const) and _both_python(a, b) else result
         )
@@ -89,9 +94,9 @@ def ceildiv(lhs: Any, rhs: Any) -> Any:
 
 def _extreme(name: str, a: Any, b: Any) -> Any:
     if _both_python(a, b):
-        _scalar(name, a), _scalar(name, b)
+        _term(name, a), _term(name, b)
         return _static(builtins.min(a, b) if name == "min" else builtins.max(a, b))
-    return ir.binary(name, _scalar(name, a), _scalar(name, b))
+    return ir.binary(name, _term(name, a), _term(name, b))
 
 
 def min(a: Any, b: Any) -> Any:

@@ -204,6 +204,18 @@ def test_scripts_import_the_shims_by_name():
     assert out == "no carver\n"
 
 
+def test_a_script_of_mainlines_backend_is_told_so():
+    out = _python(
+        "from kernels_npu.sim import frontend\n"
+        "frontend.install_shims()\n"
+        "import tilelang.ascend.language as T\n"
+        "from kernels_npu.errors import KernelSourceError\n"
+        "try:\n    T.Kernel(4)\n"
+        "except KernelSourceError as error: print(error.code, error.fix)"
+    )
+    assert out.startswith("AI-SRC-022 write `import tilelang.language as T`")
+
+
 def test_a_real_tilelang_in_the_process_is_refused():
     out = _python(
         "import sys, types\n"

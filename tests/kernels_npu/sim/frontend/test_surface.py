@@ -112,6 +112,13 @@ def test_float_functions_and_literals(script):
     ]
 
 
+def test_literals_take_the_dtype_of_the_other_side(kernel):
+    half = kernel(
+        "h = T.alloc_ub((8,), 'float16')\nh[0] = T.max(h[1], 0.0)\nh[0] = h[1] * 2 + 0.5"
+    ).body
+    assert [store.value.dtype for store in half] == ["float16", "float16"]
+
+
 def test_static_numbers_stay_python_numbers():
     from kernels_npu.sim.frontend import T
 
