@@ -12,18 +12,11 @@ from typing import Any
 
 from kernels_npu.errors import AscendInferError, KernelSourceError, SourceLocation
 from kernels_npu.sim import ir
-from kernels_npu.sim.frontend import binding, loops
+from kernels_npu.sim.frontend import binding, for_blocks, with_blocks
 from kernels_npu.sim.frontend.builder import Builder
 from kernels_npu.sim.frontend.diagnostics import at, fail, move_to
 from kernels_npu.sim.frontend.evaluator import Evaluator
-from kernels_npu.sim.frontend.frames import (
-    ElseFrame,
-    Frame,
-    IfFrame,
-    KernelFrame,
-    ScopeFrame,
-    ThenFrame,
-)
+from kernels_npu.sim.frontend.frames import Frame
 from kernels_npu.sim.frontend.scopes import VarTable
 from kernels_npu.sim.frontend.source import FunctionSource
 from kernels_npu.sim.frontend.values import PendingOp, describe
@@ -45,7 +38,7 @@ class Parser:
         self.builder = Builder(source.node.name, source.loc, self)
         self.kernel_body: tuple[ir.Stmt, ...] = ()
         self._in_macro = False
-        self._ifs: list[dict[str, tuple[ir.Stmt, ...]]] = []
+        self.open_ifs: list[dict[str, tuple[ir.Stmt, ...]]] = []
         self._enter(source, names)
 
     def _enter(self, source: FunctionSource, names: VarTable) -> None:
@@ -225,167 +218,10 @@ class Parser:
         self.builder.emit(ir.While(loc=loc, cond=cond, body=self.block(node.body)))
 
     def _stmt_for(self, node: ast.For, loc: SourceLocation) -> None:
-        loop = self.eval(node.iter)
-        move_to(loc)
-        if isinstance(loop, loops.ParallelLoop):
-            variables = tuple(ir.Var("") for _ in loop.extents)
-            body = self._loop_body(node, variables)
-            self.builder.emit(ir.Parallel(loc=loc, vars=variables, extents=loop.extents, body=body))
-        elif isinstance(loop, loops.CountedLoop):
-            self._counted(node, loc, loop)
-        elif isinstance(loop, loops.PersistentLoop):
-            self._persistent(node, loc, loop)
-        else:
-            extra = " (a macro sees Python's `range`)" if isinstance(loop, range) else ""
-            fail(
-                "AI-SRC-005",
-                f"`for` iterates over {describe(loop)}{extra}",
-                rule="loops are range, T.serial, T.unroll, T.Parallel, T.Pipelined or T.Persistent",
-                fix="use T.serial(n); index a tuple of buffers with static integers",
-            )
-
-    def _counted(self, node: ast.For, loc: SourceLocation, loop: loops.CountedLoop) -> None:
-        variables = tuple(
-            ir.Var("", "int64" if "int64" in (a.dtype, b.dtype) else "int32")
-            for a, b in loop.ranges
-        )
-        body = self._loop_body(node, variables)
-        for var, (start, stop) in reversed(list(zip(variables, loop.ranges))):
-            nest = ir.For(
-                loc=loc,
-                var=var,
-                start=start,
-                stop=stop,
-                body=body,
-                kind=loop.kind,
-                attrs=loop.attrs,
-            )
-            body = (nest,)
-        self.builder.emit(body[0])
-
-    def _persistent(self, node: ast.For, loc: SourceLocation, loop: loops.PersistentLoop) -> None:
-        plan = loops.expand_persistent(loop)
-        variables = tuple(ir.Var("") for _ in plan.coordinates)
-        inner = self._loop_body(node, variables)
-        lets = tuple(ir.Let(loc=loc, var=v, value=c) for v, c in zip(variables, plan.coordinates))
-        stop: tuple[ir.Stmt, ...] = ()
-        # The compiler leaves the test out unless it can prove that there are two waves.
-        if isinstance(plan.waves, ir.Const) and plan.waves.value >= 2:
-            stop = (ir.If(loc=loc, cond=plan.exhausted, then=(ir.Break(loc=loc),)),)
-        self.builder.emit(
-            ir.For(
-                loc=loc,
-                var=plan.wave,
-                start=ir.as_expr(0),
-                stop=plan.waves,
-                body=(*stop, *lets, *inner),
-                kind="persistent",
-            )
-        )
-
-    def _loop_body(self, node: ast.For, variables: tuple[ir.Var, ...]) -> tuple[ir.Stmt, ...]:
-        if node.orelse:
-            fail("AI-SRC-003", "`for ... else` is not a statement of the dialect")
-        with self.names.frame():
-            value: Any = variables[0] if len(variables) == 1 else variables
-            binding.bind_target(self, node.target, value, "loop variable")
-            return self.block(node.body)
-
-    # ------------------------------------------------------------------ with
+        for_blocks.visit(self, node, loc)
 
     def _stmt_with(self, node: ast.With, loc: SourceLocation) -> None:
-        self._with_items(list(node.items), node.body, loc)
-
-    def _with_items(
-        self, items: list[ast.withitem], body: list[ast.stmt], loc: SourceLocation
-    ) -> None:
-        if not items:
-            with self.names.frame():
-                self.body(body)
-            return
-        first, rest = items[0], items[1:]
-        frame = self.eval(first.context_expr)
-        move_to(loc)
-        if not isinstance(frame, Frame):
-            fail(
-                "AI-SRC-003",
-                f"`with {ast.unparse(first.context_expr)}` opens {describe(frame)}",
-                rule="`with` takes T.Kernel, T.Scope, T.If, T.Then or T.Else",
-                fix="use one of them",
-            )
-
-        def inner() -> tuple[ir.Stmt, ...]:
-            with self.builder.nested() as collected:
-                self._with_items(rest, body, loc)
-            return tuple(collected)
-
-        self._open(frame, first, inner, loc)
-
-    def _open(
-        self,
-        frame: Frame,
-        item: ast.withitem,
-        inner: Callable[[], tuple[ir.Stmt, ...]],
-        loc: SourceLocation,
-    ) -> None:
-        if isinstance(frame, KernelFrame):
-            self._kernel(frame, item, inner)
-            return
-        if item.optional_vars is not None:
-            fail("AI-SRC-027", f"{ast.unparse(item.context_expr)} has no value to bind")
-        if isinstance(frame, ScopeFrame):
-            self.builder.emit(ir.CoreScope(loc=loc, core=frame.core, body=inner()))
-        elif isinstance(frame, IfFrame):
-            self._ifs.append({})
-            stray = inner()
-            branches = self._ifs.pop()
-            if stray or "then" not in branches:
-                fail(
-                    "AI-SRC-003",
-                    "T.If holds statements outside T.Then and T.Else"
-                    if stray
-                    else "T.If has no T.Then",
-                    rule="with T.If(c): holds one `with T.Then():` and at most one `with T.Else():`",
-                    fix="put the statements into T.Then or T.Else",
-                )
-            self.builder.emit(
-                ir.If(
-                    loc=loc,
-                    cond=frame.cond,
-                    then=branches["then"],
-                    orelse=branches.get("else", ()),
-                )
-            )
-        elif isinstance(frame, (ThenFrame, ElseFrame)):
-            name = "then" if isinstance(frame, ThenFrame) else "else"
-            if not self._ifs or name in self._ifs[-1]:
-                fail(
-                    "AI-SRC-003",
-                    f"T.{name.capitalize()} outside T.If, or twice",
-                    fix="nest it in T.If",
-                )
-            self._ifs[-1][name] = inner()
-
-    def _kernel(
-        self, frame: KernelFrame, item: ast.withitem, inner: Callable[[], tuple[ir.Stmt, ...]]
-    ) -> None:
-        builder = self.builder
-        if builder.grid is not None:
-            fail(
-                "AI-SRC-024",
-                "a second T.Kernel",
-                rule="a prim_func launches exactly one kernel",
-                fix="write a second prim_func",
-            )
-        builder.grid, builder.threads = frame.grid, frame.threads
-        indices = (ir.Var(""), ir.Var(""))
-        value: Any = indices if frame.threads is None else indices[0]
-        with self.names.frame():
-            if item.optional_vars is not None:
-                binding.bind_target(self, item.optional_vars, value, "kernel index")
-            builder.cid = indices[0] if indices[0].name else builder.cid
-            builder.vid = indices[1] if indices[1].name else builder.vid
-            self.kernel_body = inner()
+        with_blocks.visit(self, node, loc)
 
 
 def _as_load(target: ast.expr) -> ast.expr:

@@ -7,7 +7,8 @@ from typing import Any
 from kernels_npu.sim import ir
 from kernels_npu.sim.frontend.affine import same_value, show
 from kernels_npu.sim.frontend.diagnostics import fail
-from kernels_npu.sim.frontend.language.operands import emit, scalar_operand, shape_of, tile_operand
+from kernels_npu.sim.frontend.language.operands import emit, scalar_operand, tile_operand
+from kernels_npu.sim.frontend.language.shapes import shape_of
 from kernels_npu.sim.frontend.values import BoundRegion, PendingOp
 
 Matrix = ir.Buffer | ir.Region

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 from kernels_npu.sim import ir
 from kernels_npu.sim.frontend.affine import constant, same_shape, same_value, show
 from kernels_npu.sim.frontend.diagnostics import fail
-from kernels_npu.sim.frontend.language.operands import emit, shape_of, tile_operand
+from kernels_npu.sim.frontend.language.operands import emit, tile_operand
+from kernels_npu.sim.frontend.language.shapes import shape_of
 from kernels_npu.sim.frontend.values import PendingOp, describe
 
 Extent = ir.Expr | int

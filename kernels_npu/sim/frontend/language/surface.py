@@ -14,6 +14,7 @@ from kernels_npu.sim.frontend.language import (
     debug,
     memory,
     reduce,
+    row_expand,
     scalars,
     sync,
     tile_rules,
@@ -51,7 +52,7 @@ class DialectModule(ModuleType):
 def build_tile(name: str = "tilelang.language.ascend_tile") -> ModuleType:
     """A fresh module `T.tile`."""
     module = DialectModule(name, "Tile operations of the adapter dialect.")
-    for row in (*tile_table.ROWS, *tile_rules.ROWS):
+    for row in (*tile_table.ROWS, *tile_rules.ROWS, *row_expand.ROWS):
         setattr(module, row.name, make(row, "tile."))
     for function in tile_rules.FUNCTIONS:
         setattr(module, function.__name__, checked(function, "tile."))

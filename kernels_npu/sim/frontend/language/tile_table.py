@@ -6,14 +6,13 @@ from kernels_npu.sim.frontend.language.operands import (
     Param,
     Row,
     attr,
-    same_size,
-    same_size_slice,
     scalar,
     source,
     strict_source,
     tile,
     whole,
 )
+from kernels_npu.sim.frontend.language.shapes import same_size, same_size_slice
 
 COMPARE_MODES = ("EQ", "NE", "GT", "GE", "LT", "LE")
 CAST_MODES = (
