@@ -215,6 +215,7 @@ CODES: dict[str, str] = {
     "AI-STREAM-002": "A launch on a raw stream overtakes torch_npu's host task queue.",
     "AI-STREAM-003": "Elapsed time is asked of the simulated device.",
     "AI-STREAM-004": "A raw stream handle belongs to no stream of the device.",
+    "AI-STREAM-005": "Something else stands where a stream or an event of the device is needed.",
     "AI-TYPE-030": "A kernel was called with too few arguments.",
     "AI-TYPE-031": "A tensor argument has another dtype than the kernel declares.",
     "AI-TYPE-032": "A tensor argument is not contiguous.",

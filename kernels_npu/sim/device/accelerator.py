@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from kernels_npu.sim.device import npu_module, streams
+from kernels_npu.sim.device import npu_module, npu_resources, streams
 from kernels_npu.sim.device.state import current
 
 
@@ -19,7 +19,7 @@ def _current_device_index() -> int:
 
 
 def _empty_cache() -> None:
-    npu_module.empty_cache()
+    npu_resources.empty_cache()
 
 
 def install() -> None:
@@ -31,11 +31,12 @@ def install() -> None:
         "current_device_index": _current_device_index,
         "set_device_index": npu_module.set_device,
         "empty_cache": _empty_cache,
-        "memory_allocated": npu_module.memory_allocated,
-        "max_memory_allocated": npu_module.max_memory_allocated,
-        "memory_reserved": npu_module.memory_reserved,
-        "get_memory_info": npu_module.mem_get_info,
-        "memory_stats": npu_module.memory_stats,
+        "memory_allocated": npu_resources.memory_allocated,
+        "max_memory_allocated": npu_resources.max_memory_allocated,
+        "memory_reserved": npu_resources.memory_reserved,
+        "max_memory_reserved": npu_resources.max_memory_reserved,
+        "get_memory_info": npu_resources.mem_get_info,
+        "memory_stats": npu_resources.memory_stats,
     }
     for name, function in replaced.items():
         setattr(torch.accelerator, name, function)

@@ -48,13 +48,14 @@ class Operands:
         alias = block.aliases.get(key)
         if alias is None:
             alias = block.alias(key)
+        alias = with_bits(tensor, alias)
         self.blocks.append(block)
         self.hosts.append(alias)
         return alias
 
     def _foreign(self, tensor: Tensor) -> Tensor:
         if tensor.device.type == "npu":
-            alias = host(tensor)
+            alias = with_bits(tensor, host(tensor))
             self.blocks.append(block_of(tensor))
             self.hosts.append(alias)
             self.index = max(self.index, tensor.get_device())
@@ -64,6 +65,16 @@ class Operands:
         if tensor.dim():
             self.strangers = True
         return tensor
+
+
+def with_bits(tensor: Tensor, alias: Tensor) -> Tensor:
+    """`alias` with the lazy conjugation and negation of `tensor`, which its memory does not show.
+
+    PyTorch resolves them before most operations; products and linear algebra take them as they are.
+    """
+    if tensor.is_neg():
+        alias = torch._neg_view(alias)
+    return torch._conj(alias) if tensor.is_conj() else alias
 
 
 def mixed_devices(op: str, first: str, second: str) -> DeviceError:

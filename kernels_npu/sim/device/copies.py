@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -26,29 +25,6 @@ _host_item = _aten._local_scalar_dense.default._op
 _TO_COPY = describe(_aten._to_copy.default, "aten::_to_copy")
 
 
-def _with_bits(tensor: Tensor, alias: Tensor) -> Tensor:
-    """`alias` with the lazy conjugation and negation of `tensor`, which its memory does not show."""
-    if tensor.is_conj():
-        alias = torch._conj(alias)
-    return torch._neg_view(alias) if tensor.is_neg() else alias
-
-
-def clone(self: Tensor, *, memory_format: torch.memory_format | None = None) -> Tensor:
-    """`aten::clone`; it is what materialises lazy conjugation and negation."""
-    if self.is_conj() or self.is_neg():
-        fresh = _aten.empty_like.default(self, memory_format=memory_format)
-        return copy_into(fresh, self)
-    copied: Tensor = _plain_clone()(self, memory_format=memory_format)
-    return copied
-
-
-@cache
-def _plain_clone() -> Callable[..., Any]:
-    from kernels_npu.sim.device.dispatch import functional as kernel_of
-
-    return kernel_of(describe(_aten.clone.default, "aten::clone"))
-
-
 def to_copy(self: Tensor, **kwargs: Any) -> Tensor:
     """`aten::_to_copy` from or to npu: another dtype or layout, another device, from or to the host."""
     from kernels_npu.sim.device.dispatch import submit, synchronize
@@ -59,7 +35,7 @@ def to_copy(self: Tensor, **kwargs: Any) -> Tensor:
     kwargs["device"] = CPU
     if self.device.type == "cpu":
         return _from_host(self, device_index(target), operands, kwargs)
-    source = _with_bits(self, operands.convert(self))
+    source = operands.convert(self)
     stream = current.streams[operands.index]
     if target is not None and target.type != "npu":
         if target.type != "cpu":
@@ -104,9 +80,9 @@ def copy_into(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
 
     from_host, to_host = src.device.type == "cpu", self.device.type == "cpu"
     operands = Operands("copy_")
-    target = self if to_host else _with_bits(self, operands.convert(self))
+    target = self if to_host else operands.convert(self)
     operands.index = -1  # copies between devices are fine
-    source = src if from_host else _with_bits(src, operands.convert(src))
+    source = src if from_host else operands.convert(src)
     written = 0 if to_host else 1
     stream = current.streams[(src if to_host else self).get_device()]
     crossing = from_host or to_host
@@ -138,7 +114,7 @@ def local_scalar_dense(self: Tensor) -> Any:
     from kernels_npu.sim.device.dispatch import submit, synchronize
 
     operands = Operands("_local_scalar_dense")
-    source = _with_bits(self, operands.convert(self))
+    source = operands.convert(self)
     stream = current.streams[operands.index]
     forbid(WAIT_CALL)
     submit(stream, operands, 0, "item")
@@ -163,7 +139,6 @@ def record_stream(self: Tensor, s: torch.Stream) -> None:
 
 
 KERNELS = {
-    "clone": clone,
     "record_stream": record_stream,
     "_to_copy": to_copy,
     "copy_": copy_into,

@@ -155,12 +155,13 @@ def factory(info: OpInfo) -> Kernel:
 
 
 def inplace(info: OpInfo) -> Kernel:
-    """Writes some of its operands and returns those."""
+    """Writes some of its operands, and returns those or else new tensors."""
     call = info.op._op
     name = info.name
     written = info.written
     random = rng.runner(info) if info.random else None
     returned = _returned_arguments(info)
+    makes_new = bool(info.op._schema.returns) and not returned
     strangers = _stranger_rule(info)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -181,11 +182,17 @@ def inplace(info: OpInfo) -> Kernel:
             strangers(operands)
         stream = current.streams[operands.index]
         if stream.session is not None:
+            if makes_new:
+                return recording.functional(
+                    stream, info, operands, host_args, kwargs, random, written=bits
+                )
             recording.inplace(stream, info, operands, bits, host_args, kwargs, random)
         else:
-            submit(stream, operands, bits, name)
+            seq = submit(stream, operands, bits, name)
             run = call if random is None else random(operands.index)
-            run(*host_args, **kwargs)
+            result = run(*host_args, **kwargs)
+            if makes_new:
+                return wrap_all(result, operands.index, seq, name)
         if len(returned) == 1:
             return args[returned[0]]
         return tuple(args[i] for i in returned) if returned else None

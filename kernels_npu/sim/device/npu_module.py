@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 
 import torch
 
-from kernels_npu.sim.device import graph, rng, streams
+from kernels_npu.sim.device import graph, npu_resources, rng, streams
 from kernels_npu.sim.device.errors import NotSimulatedError
-from kernels_npu.sim.device.state import current, device_state, process
+from kernels_npu.sim.device.state import current, process
 from kernels_npu.sim.device.streams import DeviceLike, index_of
 from kernels_npu.sim.soc import Soc, get_soc
 
@@ -48,6 +48,13 @@ class device:
         trace: TracebackType | None,
     ) -> None:
         current.device = self.prev_idx
+
+
+class device_of(device):
+    """`with torch.npu.device_of(tensor):` makes the tensor's device current; the host changes nothing."""
+
+    def __init__(self, obj: torch.Tensor) -> None:
+        super().__init__(obj.get_device() if obj.device.type == "npu" else -1)
 
 
 def _soc() -> Soc:
@@ -98,94 +105,33 @@ def get_device_capability(device: DeviceLike = None) -> None:
     index_of(device)
 
 
+def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
+    """Whether two different devices copy to each other directly: all simulated ones do."""
+    return index_of(device) != index_of(peer_device)
+
+
 def set_stream(stream: streams.Stream) -> None:
     """Make `stream` current on its device in this thread."""
     streams.set_stream(stream._state)
 
 
-def memory_allocated(device: DeviceLike = None) -> int:
-    """Bytes of live npu storages."""
-    return device_state(index_of(device)).allocated
+class _AutocastDtypes(list[torch.dtype]):
+    """`torch.autocast("npu")` asks whether its dtype is among these, unless it is switched off."""
 
-
-def max_memory_allocated(device: DeviceLike = None) -> int:
-    """The most bytes that were alive at once since `reset_peak_memory_stats`."""
-    return device_state(index_of(device)).peak
-
-
-def memory_reserved(device: DeviceLike = None) -> int:
-    """Live bytes, or the memory of graph pools when that is more."""
-    state = device_state(index_of(device))
-    return max(state.allocated, state.reserved)
-
-
-def reset_peak_memory_stats(device: DeviceLike = None) -> None:
-    """Start the peak from the bytes alive now."""
-    state = device_state(index_of(device))
-    state.peak = state.allocated
-
-
-def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
-    """(free, total) bytes of the device."""
-    total = _soc().memory_bytes
-    return total - memory_reserved(device), total
-
-
-def memory_stats(device: DeviceLike = None) -> dict[str, int]:
-    """The figures above under the allocator's names."""
-    return {
-        "allocated_bytes.all.current": memory_allocated(device),
-        "allocated_bytes.all.peak": max_memory_allocated(device),
-        "reserved_bytes.all.current": memory_reserved(device),
-    }
-
-
-def empty_cache() -> None:
-    """Nothing is cached: memory goes back when its last tensor dies."""
-
-
-def get_rng_state(device: DeviceLike = "npu") -> torch.Tensor:
-    """The device generator's state as a CPU byte tensor."""
-    return rng.default_generator(index_of(device)).get_state()
-
-
-def set_rng_state(new_state: torch.Tensor, device: DeviceLike = "npu") -> None:
-    """Continue random numbers from a saved state."""
-    rng.default_generator(index_of(device)).set_state(new_state)
-
-
-def get_rng_state_all() -> list[torch.Tensor]:
-    """States of all devices."""
-    return [get_rng_state(d.index) for d in process.devices]
-
-
-def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
-    """Set the states of all devices."""
-    for index, state in enumerate(new_states):
-        set_rng_state(state, index)
-
-
-def manual_seed(seed: int) -> None:
-    """Seed the current device."""
-    rng.manual_seed(seed)
-
-
-def initial_seed() -> int:
-    """The seed of the current device."""
-    return rng.default_generator(current.device).initial_seed()
+    def __contains__(self, dtype: object) -> bool:
+        raise NotSimulatedError(
+            "AI-DEV-008",
+            "torch.autocast('npu') is not simulated",
+            fix="convert the model: model.to(torch.bfloat16)",
+        )
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """Not simulated; `torch.autocast("npu")` asks for this first.
+    """What `torch.autocast("npu")` asks for first; only a disabled autocast gets on from there.
 
-    Raises:
-        NotSimulatedError: AI-DEV-008.
+    Asking whether a dtype is among them raises NotSimulatedError, AI-DEV-008.
     """
-    raise NotSimulatedError(
-        "AI-DEV-008",
-        "torch.autocast('npu') is not simulated",
-        fix="convert the model: model.to(torch.bfloat16)",
-    )
+    return _AutocastDtypes((torch.float16, torch.bfloat16))
 
 
 def is_bf16_supported() -> bool:
@@ -246,7 +192,6 @@ def build() -> types.ModuleType:
         "graph_pool_handle": graph.graph_pool_handle,
         "is_current_stream_capturing": graph.is_current_stream_capturing,
         "Generator": rng.Generator,
-        "manual_seed_all": rng.manual_seed_all,
         "is_initialized": _true,
         "init": _nothing,
         "_lazy_init": _nothing,
@@ -258,17 +203,16 @@ def build() -> types.ModuleType:
     own = {
         f.__name__: f
         for f in (
-            *(device, is_available, device_count, current_device, set_device, get_device_name),
-            *(get_device_properties, get_device_capability, set_stream, memory_allocated),
-            *(max_memory_allocated, memory_reserved, reset_peak_memory_stats, mem_get_info),
-            *(memory_stats, empty_cache, get_rng_state, set_rng_state, get_rng_state_all),
-            *(set_rng_state_all, manual_seed, initial_seed, get_amp_supported_dtype),
-            *(is_bf16_supported, make_graphed_callables),
+            *(device, device_of, is_available, device_count, current_device, set_device),
+            *(get_device_name, get_device_properties, get_device_capability, set_stream),
+            *(can_device_access_peer, get_amp_supported_dtype, is_bf16_supported),
+            make_graphed_callables,
         )
     }
-    for name, value in {**public, **own}.items():
+    members = {**public, **npu_resources.FUNCTIONS, **own}
+    for name, value in members.items():
         setattr(module, name, value)
-    module.__all__ = sorted(n for n in {**public, **own} if not n.startswith("_"))  # type: ignore[attr-defined]
+    module.__all__ = sorted(n for n in members if not n.startswith("_"))  # type: ignore[attr-defined]
     return module
 
 

@@ -68,6 +68,19 @@ def empty_strided(
     return allocate(size, stride, dtype, device)
 
 
+def zero_tensor(
+    size: Any,
+    *,
+    dtype: torch.dtype | None = None,
+    layout: Any = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+) -> Tensor:
+    """`aten::_efficientzerotensor`, which derivatives use for zeros: here they take memory."""
+    zeros: Tensor = _aten.zeros.default(size, dtype=dtype, device=device)
+    return zeros
+
+
 def rebind(tensor: Tensor, source: Tensor) -> Tensor:
     """Make `tensor` look at the memory of `source`, with its geometry."""
     rebound: Tensor = _rebind(
@@ -170,6 +183,7 @@ def _record(
 KERNELS: dict[str, Callable[..., Any]] = {
     "empty.memory_format": empty,
     "empty_strided": empty_strided,
+    "_efficientzerotensor": zero_tensor,
     "resize_": resize,
     "set_": set_empty,
     "set_.source_Storage": _redispatched(_aten.set_.source_Storage),

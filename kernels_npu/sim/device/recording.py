@@ -41,8 +41,13 @@ def functional(
     args: list[Any],
     kwargs: dict[str, Any],
     random: RandomRunner | None,
+    *,
+    written: int = 0,
 ) -> Any:
-    """Record an operation that returns new tensors; they are poison until the graph is replayed."""
+    """Record an operation that returns new tensors; they are poison until the graph is replayed.
+
+    Bit i of `written` says that it writes operand i as well.
+    """
     session = session_of(stream)
     shapes = evaluate_shapes(info, operands, args, kwargs)
     flat: list[Tensor | None] = []
@@ -52,7 +57,8 @@ def functional(
     if random is not None:
         run = _copying(random(session.pool.device.index), args, kwargs, hosts)
     else:
-        found = _cached_out_overload(info.op) if len(outputs) == len(flat) else None
+        plain = not written and len(outputs) == len(flat)
+        found = _cached_out_overload(info.op) if plain else None
         if found is None or len(found[1]) != len(outputs):
             run = _copying(info.op._op, args, kwargs, hosts)
         else:
@@ -60,7 +66,7 @@ def functional(
             accepted = {a.name for a in op._schema.arguments}
             kept = {k: v for k, v in kwargs.items() if k in accepted}
             run = partial(op._op, *args, **kept, **dict(zip(names, hosts)))
-    accessed = touches(operands.blocks, operands.hosts, 0)
+    accessed = touches(operands.blocks, operands.hosts, written)
     accessed += [Touch(block_of(t), *extent(t), True) for t in outputs]
     session.record(stream, run, info.name, accessed)
     return result
@@ -89,7 +95,9 @@ def _copying(
 
     def run() -> None:
         result = call(*args, **kwargs)
-        values = [result] if isinstance(result, Tensor) else [v for v in result if v is not None]
+        values = (
+            [result] if isinstance(result, Tensor) else [v for v in result or () if v is not None]
+        )
         for target, value in zip(targets, values, strict=True):
             _copy(target, value)
 

@@ -100,6 +100,8 @@ _DATA_DEPENDENT = (
     torch.Tag.dynamic_output_shape,
     torch.Tag.data_dependent_output,
 )
+#: Look at values on the host, which their tags do not say.
+_READ_BY_HOST = frozenset({"_linalg_check_errors"})
 
 
 def leaf_operations() -> Iterator[OpInfo]:
@@ -163,7 +165,8 @@ def describe(op: Any, qualified: str) -> OpInfo:
         outputs=outputs,
         generator=generator,
         random=generator or torch.Tag.nondeterministic_seeded in op.tags,
-        waits=any(tag in op.tags for tag in _DATA_DEPENDENT) and packet_name(op) != "index",
+        waits=packet_name(op) in _READ_BY_HOST
+        or (any(tag in op.tags for tag in _DATA_DEPENDENT) and packet_name(op) != "index"),
         host_indices=packet_name(op) in _INDEXING,
     )
 

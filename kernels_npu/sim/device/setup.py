@@ -19,9 +19,9 @@ def enable(device_count: int = 1) -> None:
     """Give this process a PyTorch device `npu` that is simulated.
 
     Renames PrivateUse1 to `npu`, installs `torch.npu`, `torch_npu`, and the kernels of all aten
-    operations. May be called again; a larger `device_count` adds devices. PyTorch's autograd threads know
-    one Python device only, so backward works on `npu:0`; its C++ code also takes a bare `.to("npu")` as
-    `npu:0`, whereas `.npu()` and `device="npu"` mean the current device.
+    operations. May be called again; a larger `device_count` adds devices. Backward runs in the thread that
+    asks for it. PyTorch's C++ code takes a bare `.to("npu")` as `npu:0`, whereas `.npu()` and `device="npu"`
+    mean the current device.
 
     Raises:
         EnvironmentProblem: AI-DEV-001 below torch 2.13, AI-DEV-002 with the real torch_npu in the
@@ -36,13 +36,24 @@ def enable(device_count: int = 1) -> None:
     _check_key()
     from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-    from kernels_npu.sim.device import accelerator, dispatch, npu_module, pinned, rng, storages
+    from kernels_npu.sim.device import (
+        accelerator,
+        backward,
+        dispatch,
+        generic_streams,
+        npu_module,
+        pinned,
+        rng,
+        storages,
+    )
 
     module = npu_module.build()
     _setup_privateuseone_for_python_backend("npu", module)
     dispatch.register()
     torch.Generator = rng.TorchGenerator  # type: ignore[assignment,misc]
     accelerator.install()
+    backward.install()
+    generic_streams.install()
     pinned.install()
     storages.install()
     torch_npu_shim.install(module)

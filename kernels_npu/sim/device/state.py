@@ -113,22 +113,13 @@ process = Process()
 
 
 class _Current(threading.local):
-    """The current device and, per device, the current stream of this thread.
-
-    PyTorch runs backward in its own threads, on the stream of the forward operation. Those threads are
-    unknown to `threading`; they follow the main thread.
-    """
+    """The current device and, per device, the current stream of this thread."""
 
     def __init__(self) -> None:
-        thread = threading.current_thread()
-        follows_main = thread is threading.main_thread() or type(thread).__name__ == "_DummyThread"
         self.device = 0
-        self.streams: list[StreamState] = (
-            _main_streams if follows_main else [d.default_stream for d in process.devices]
-        )
+        self.streams: list[StreamState] = [d.default_stream for d in process.devices]
 
 
-_main_streams: list[StreamState] = []
 current = _Current()
 
 
@@ -154,9 +145,7 @@ def create_devices(count: int) -> None:
     for index in range(len(process.devices), count):
         device = DeviceState(index)
         process.devices.append(device)
-        _main_streams.append(device.default_stream)
-    if current.streams is not _main_streams:
-        current.streams = [d.default_stream for d in process.devices]
+    current.streams.extend(d.default_stream for d in process.devices[len(current.streams) :])
 
 
 def drain(device: DeviceState) -> None:

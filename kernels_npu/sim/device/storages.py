@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from kernels_npu.sim.device.errors import NotSimulatedError
 from kernels_npu.sim.device.memory import device_index, poisoned, wrap
 
 #: Before PyTorch's own entries in `torch.serialization`.
@@ -47,5 +48,18 @@ def install() -> None:
             return allocate_storage(int(args[0]) if args else 0, torch.device(device))
         return original(cls, *args, **kwargs)
 
+    resize = storage_type.resize_
+
+    def resize_(self: Any, size: int) -> Any:
+        if self.device.type == "npu":
+            raise NotSimulatedError(
+                "AI-DEV-008",
+                f"UntypedStorage.resize_({size}) of a storage on {self.device} is not simulated",
+                rule="memory of the simulated device never moves under its tensors",
+                fix="resize the tensor: tensor.resize_(...)",
+            )
+        return resize(self, size)
+
     storage_type.__new__ = new
+    storage_type.resize_ = resize_
     torch.serialization.register_package(_PRIORITY, _tag, _restore)

@@ -23,7 +23,7 @@ from kernels_npu.sim.device.state import (
 DeviceLike = torch.device | str | int | None
 #: torch_npu hands out this many streams per device and priority, round robin.
 POOL_SIZE = 32
-_PRIVATE_USE = int(torch._C._autograd.DeviceType.PrivateUse1)  # type: ignore[call-overload]
+PRIVATE_USE = int(torch._C._autograd.DeviceType.PrivateUse1)  # type: ignore[call-overload]
 
 
 def index_of(device: DeviceLike) -> int:
@@ -71,7 +71,7 @@ class Stream(torch.Stream):
             cls,
             stream_id=state.id,
             device_index=state.device.index,
-            device_type=_PRIVATE_USE,
+            device_type=PRIVATE_USE,
         )
         stream._state = state
         return stream
@@ -99,17 +99,17 @@ class Stream(torch.Stream):
 
     def record_event(self, event: Event | None = None) -> Event:  # type: ignore[override]
         """Record `event` (a new one for None) behind the work enqueued so far."""
-        event = Event() if event is None else event
+        event = Event() if event is None else _require_event(event)
         event.record(self)
         return event
 
     def wait_event(self, event: Event) -> None:  # type: ignore[override]
         """Order later work of this stream after `event`."""
-        event.wait(self)
+        _require_event(event).wait(self)
 
     def wait_stream(self, stream: Stream) -> None:  # type: ignore[override]
         """Order later work of this stream after everything enqueued on `stream` so far."""
-        self.wait_event(stream.record_event())
+        self.wait_event(_require(stream).record_event())
 
     def __enter__(self) -> Stream:
         self._previous = set_stream(self._state)
@@ -162,14 +162,14 @@ class Event:
 
     def record(self, stream: Stream | None = None) -> None:
         """Mark the end of what `stream` (default: the current one) has been given so far."""
-        state = current.streams[current.device] if stream is None else stream._state
+        state = current.streams[current.device] if stream is None else _require(stream)._state
         self._clock = stream_clock(state)
         self._session = state.session
         self._device = state.device
 
     def wait(self, stream: Stream | None = None) -> None:
         """Order later work of `stream` (default: the current one) after this event."""
-        state = current.streams[current.device] if stream is None else stream._state
+        state = current.streams[current.device] if stream is None else _require(stream)._state
         if self._clock is None:
             return
         if state.session is not None and self._session is not state.session:
@@ -197,6 +197,10 @@ class Event:
         if self._clock is not None:
             host_waits_for(self._clock)
 
+    def __repr__(self) -> str:
+        state = "not recorded" if self._device is None else f"recorded on npu:{self._device.index}"
+        return f"torch.npu.Event({state})"
+
     def elapsed_time(self, end_event: Event) -> float:
         """Not available.
 
@@ -209,6 +213,27 @@ class Event:
             rule="simulated work takes no device time; cycles of a model are not microseconds",
             fix="read bytes and modelled cycles from the launch report, or measure on a device",
         )
+
+
+def _require(stream: object) -> Stream:
+    if isinstance(stream, Stream):
+        return stream
+    raise DeviceError(
+        "AI-STREAM-005",
+        f"{stream!r} is not a stream of the simulated device",
+        rule="a raw handle or a stream of another device cannot take its place",
+        fix="pass torch.npu.current_stream() or a torch.npu.Stream()",
+    )
+
+
+def _require_event(event: object) -> Event:
+    if isinstance(event, Event):
+        return event
+    raise DeviceError(
+        "AI-STREAM-005",
+        f"{event!r} is not an event of the simulated device",
+        fix="pass a torch.npu.Event()",
+    )
 
 
 def find_by_handle(handle: int) -> StreamState | None:
@@ -244,7 +269,7 @@ class StreamContext:
     """`with torch.npu.stream(s):` makes `s` current; None changes nothing."""
 
     def __init__(self, stream: Stream | None) -> None:
-        self._stream = stream
+        self._stream = None if stream is None else _require(stream)
         self._previous: StreamState | None = None
 
     def __enter__(self) -> None:

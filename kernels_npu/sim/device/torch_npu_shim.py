@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.abc
+import importlib.machinery
 import sys
 import types
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from kernels_npu.sim.device.errors import NotSimulatedError
 
 #: The release whose API the device follows.
 VERSION = "2.13.0+simulated"
@@ -12,6 +17,8 @@ VERSION = "2.13.0+simulated"
 
 class _Shim(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("npu_"):
+            return _operator(name)
         if name.startswith("__"):
             raise AttributeError(name)
         raise AttributeError(
@@ -19,15 +26,59 @@ class _Shim(types.ModuleType):
         )
 
 
+def _operator(name: str) -> Callable[..., NoReturn]:
+    """One of torch_npu's own operators: libraries import them by name long before they need them."""
+
+    def refuse(*args: object, **kwargs: object) -> NoReturn:
+        raise NotSimulatedError(
+            "AI-DEV-008",
+            f"the operator torch_npu.{name} is not simulated",
+            fix="use plain PyTorch operations, or a kernel of kernels_npu.ops",
+        )
+
+    refuse.__name__ = refuse.__qualname__ = name
+    return refuse
+
+
+class _Loader(importlib.abc.Loader):
+    """Gives the modules that exist already, so that `importlib.reload` and friends work on them."""
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
+        return sys.modules.get(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing to run: `install` has filled the module."""
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Says of a submodule of torch_npu that it is not simulated, rather than that there is none."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: types.ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        if not fullname.startswith("torch_npu."):
+            return None
+        raise ModuleNotFoundError(
+            f"AI-DEV-008: {fullname} is not simulated; the stand-in has torch_npu and torch_npu.npu",
+            name=fullname,
+        )
+
+
 def install(npu: types.ModuleType) -> None:
-    """Put `torch_npu` and `torch_npu.npu` into `sys.modules`."""
+    """Put `torch_npu` and `torch_npu.npu` into `sys.modules`, findable as installed packages are."""
     shim = _Shim("torch_npu", "torch_npu as far as the simulated device has it")
+    loader = _Loader()
+    for module, name in ((shim, "torch_npu"), (npu, "torch_npu.npu")):
+        spec = importlib.machinery.ModuleSpec(name, loader, origin="simulated", is_package=True)
+        module.__spec__, module.__loader__, module.__path__ = spec, loader, []
+        sys.modules[name] = module
     shim.__version__ = VERSION  # type: ignore[attr-defined]
-    shim.__path__ = []
     shim.npu = npu  # type: ignore[attr-defined]
     shim.simulated = True  # type: ignore[attr-defined]
-    sys.modules["torch_npu"] = shim
-    sys.modules["torch_npu.npu"] = npu
+    sys.meta_path.append(_Finder())
 
 
 def is_shim(module: types.ModuleType) -> bool:

@@ -10,6 +10,7 @@ import functools
 import inspect
 import os
 import sys
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -247,5 +248,8 @@ def install_shims() -> ModuleType:
         )
     for name in ("tilelang", "tilelang.language", "tilelang.utils", "tilelang.ascend"):
         MODULES[name].__path__ = []  # packages: their submodules are registered below
+    for name, module in MODULES.items():
+        # Without one, `importlib.util.find_spec` raises, which libraries ask whether a package is there.
+        module.__spec__ = ModuleSpec(name, None, origin="simulated")
     sys.modules.update(MODULES)
     return tilelang

@@ -181,3 +181,69 @@ def test_a_custom_operation_without_npu_implementation_is_refused():
         torch.ops.sim_device_test.twice(torch.ones(2, device="npu"))
     library.impl("twice", lambda x: x * 2, "PrivateUse1")
     assert torch.ops.sim_device_test.twice(torch.ones(2, device="npu")).tolist() == [2, 2]
+
+
+def _complex(*shape):
+    z = torch.randn(*shape, dtype=torch.complex64)
+    return z, z.npu()
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda z: z.conj() @ z.mT,
+        lambda z: torch.bmm(z[None].conj(), z.mH[None]),
+        lambda z: torch.vdot(z[0], z[1].conj()),
+        lambda z: torch.addmm(z @ z.mT, z.conj(), z.mH),
+        lambda z: z.conj().imag @ z.real.mT,
+        lambda z: torch.linalg.solve_triangular(z[:, :3].conj(), z[:, 3:], upper=True),
+        lambda z: torch.cat([z.conj(), z.imag.neg().to(z.dtype)]),
+    ],
+)
+def test_products_see_lazy_conjugation_and_negation(operation):
+    """PyTorch hands conjugate views to these as they are."""
+    host, device = _complex(3, 6)
+    torch.testing.assert_close(operation(device).cpu(), operation(host))
+    graph, result = capture(lambda: operation(device))
+    fresh, _ = _complex(3, 6)
+    device.copy_(fresh)
+    graph.replay()
+    torch.testing.assert_close(result.cpu(), operation(fresh))
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_operations_that_update_and_return_new_tensors(captured):
+    x, statistics = torch.randn(6, 4), (torch.zeros(4), torch.ones(4))
+
+    def normalise(x, mean, variance):
+        return torch._native_batch_norm_legit(x, None, None, mean, variance, True, 0.1, 1e-5)
+
+    npu = [t.npu() for t in (x, *statistics)]
+    if captured:
+        graph, results = capture(lambda: normalise(*npu))
+        assert torch.equal(npu[1].cpu(), torch.zeros(4))
+        graph.replay()
+    else:
+        results = normalise(*npu)
+    for actual, expected in zip(results, normalise(x, *statistics)):
+        torch.testing.assert_close(actual.cpu(), expected)
+    torch.testing.assert_close(npu[1].cpu(), statistics[0])
+    torch.testing.assert_close(npu[2].cpu(), statistics[1])
+
+
+def test_random_leaky_relu():
+    assert torch.nn.functional.rrelu(-torch.ones(3, device="npu")).lt(0).all()
+
+
+def test_capture_refuses_what_looks_at_values():
+    x = torch.eye(3, device="npu")
+    with pytest.raises(RuntimeError, match="AI-CAP-001"):
+        capture(lambda: torch.linalg.inv(x))
+    graph, _ = capture(lambda: torch._assert_async(x.sum() > 0))
+    graph.replay()
+
+
+def test_derivative_of_sign():
+    x = torch.randn(3, device="npu", requires_grad=True)
+    torch.sgn(x).sum().backward()
+    assert x.grad.tolist() == [0, 0, 0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,26 @@ def test_an_unmodified_script_runs(tmp_path):
 def test_a_missing_script_is_named(tmp_path):
     with pytest.raises(UsageError, match="AI-DEV-012"):
         run_script(tmp_path / "absent.py")
+
+
+@pytest.mark.skipif(find_spec("transformers") is None, reason="transformers is not installed")
+def test_transformers_imported_after_enabling_runs_a_model():
+    out = _run(
+        """
+        from kernels_npu.sim import device
+        device.enable()
+        import torch
+        from transformers import LlamaConfig, LlamaForCausalLM
+
+        torch.manual_seed(0)
+        sizes = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=1, vocab_size=64)
+        model = LlamaForCausalLM(LlamaConfig(**sizes, num_attention_heads=4, num_key_value_heads=2))
+        tokens = torch.tensor([[5, 6, 7]])
+        expected = model.generate(tokens, max_new_tokens=4, do_sample=False)
+        model.to("npu")
+        assert torch.equal(model.generate(tokens.npu(), max_new_tokens=4, do_sample=False).cpu(), expected)
+        model(tokens.npu(), labels=tokens.npu()).loss.backward()
+        print(model.lm_head.weight.grad.device)
+        """
+    )
+    assert out.endswith("npu:0\n")

@@ -150,3 +150,71 @@ def test_elapsed_time_is_refused():
     end.synchronize()
     with pytest.raises(RuntimeError, match="AI-STREAM-003"):
         start.elapsed_time(end)
+
+
+@pytest.mark.parametrize(
+    "misuse",
+    [
+        lambda s: s.wait_stream(None),
+        lambda s: s.wait_event(s),
+        lambda s: s.record_event(s),
+        lambda s: torch.npu.Event().record(s.npu_stream),
+        lambda s: torch.npu.Event().wait("default"),
+        lambda s: torch.npu.stream(s.npu_stream).__enter__(),
+    ],
+)
+def test_something_else_in_the_place_of_a_stream(misuse, side):
+    with pytest.raises(RuntimeError, match="AI-STREAM-005"):
+        misuse(side)
+    assert torch.npu.current_stream() == torch.npu.default_stream()
+
+
+def test_generic_streams_and_events_are_the_device_s():
+    stream, event = torch.Stream(device="npu"), torch.Event(device="npu")
+    assert isinstance(stream, torch.npu.Stream) and isinstance(stream, torch.Stream)
+    assert isinstance(event, torch.npu.Event) and isinstance(event, torch.Event)
+    assert not isinstance(event, torch.Stream) and not isinstance(stream, torch.Event)
+    assert (
+        issubclass(torch.npu.Stream, torch.Stream)
+        and torch.Stream(device="npu:1").device_index == 1
+    )
+    x = torch.zeros(4, device="npu")
+    event.record()
+    with stream:
+        with pytest.raises(RuntimeError, match="AI-STREAM-001"):
+            x.add_(1)
+        event.wait()
+        x.add_(1)
+    assert repr(event) == "torch.npu.Event(recorded on npu:0)"
+    torch.npu.synchronize()
+
+
+def test_events_misused_are_harmless():
+    event = torch.npu.Event()
+    event.wait()
+    event.synchronize()
+    assert event.query() and event.device is None
+    for _ in range(2):
+        event.record()
+    torch.npu.current_stream().wait_event(event)
+
+
+def test_backward_on_the_second_device_and_from_another_thread(side):
+    def train(index):
+        weight = torch.ones(4, device=f"npu:{index}", requires_grad=True)
+        (weight.to(f"npu:{1 - index}") * 3).sum().backward()
+        return weight.grad.tolist()
+
+    assert train(0) == train(1) == [3.0] * 4
+    results = []
+
+    def work():
+        with torch.npu.stream(torch.npu.Stream()):
+            weight = torch.ones(4, device="npu", requires_grad=True)
+            (weight * 2).sum().backward()
+            results.append(weight.grad.tolist())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert results == [[2.0] * 4]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import io
 import pickle
 
@@ -215,9 +216,47 @@ def test_a_missing_feature_is_named():
 
     with pytest.raises(AttributeError, match=r"AI-DEV-008: torch\.npu\.npu_format_cast"):
         torch.npu.npu_format_cast
-    with pytest.raises(AttributeError, match=r"AI-DEV-008: torch_npu\.npu_rms_norm"):
-        torch_npu.npu_rms_norm
+    with pytest.raises(AttributeError, match=r"AI-DEV-008: torch_npu\.profiler"):
+        torch_npu.profiler
+    with pytest.raises(RuntimeError, match=r"AI-DEV-008.* torch_npu\.npu_rms_norm"):
+        torch_npu.npu_rms_norm(torch.ones(3), torch.ones(3))
+    with pytest.raises(ImportError, match=r"AI-DEV-008: torch_npu\.contrib"):
+        importlib.import_module("torch_npu.contrib")
     assert torch_npu.npu is torch.npu
     assert not hasattr(torch.npu, "npu_format_cast")
     with pytest.raises(RuntimeError, match="AI-DEV-008"):
         torch.npu.make_graphed_callables(lambda x: x, ())
+    with pytest.raises(RuntimeError, match="AI-DEV-008"):
+        torch.ones(3, device="npu").untyped_storage().resize_(0)
+
+
+def test_modules_of_the_device_are_found_like_installed_ones():
+    for name in ("torch_npu", "torch_npu.npu", "tilelang", "tilelang.language"):
+        spec = importlib.util.find_spec(name)
+        assert spec is not None and spec.name == name
+    assert importlib.util.find_spec("torch_npuu") is None
+
+
+def test_autocast_works_only_switched_off():
+    x = torch.ones(2, 2, device="npu")
+    with torch.autocast("npu", enabled=False):
+        assert (x @ x).dtype is torch.float32
+    with pytest.raises(RuntimeError, match="AI-DEV-008"), torch.autocast("npu"):
+        pass
+
+
+def test_memory_and_seeds_under_their_older_names():
+    torch.npu.reset_max_memory_allocated()
+    before = torch.npu.max_memory_allocated()
+    assert before == torch.npu.memory_allocated()
+    torch.empty(1000, device="npu")
+    assert torch.npu.max_memory_allocated() - before == 4000
+    assert torch.npu.max_memory_reserved() >= torch.npu.max_memory_allocated()
+    assert "allocated_bytes.all.peak" in torch.npu.memory_summary()
+    torch.npu.seed_all()
+    first = torch.randn(4, device="npu:1")
+    torch.npu.manual_seed_all(torch.npu.initial_seed())
+    assert torch.equal(torch.randn(4, device="npu:1").cpu(), first.cpu())
+    with torch.npu.device_of(first):
+        assert torch.npu.current_device() == 1 and torch.npu.can_device_access_peer(0, 1)
+    assert torch.npu.current_device() == 0
