@@ -8,6 +8,7 @@ import torch
 
 from kernels_npu.sim.device.errors import DeviceError
 from kernels_npu.sim.device.memory import CPU, Block, block_of, host
+from kernels_npu.sim.device.state import process
 
 Tensor = torch.Tensor
 
@@ -64,6 +65,9 @@ class Operands:
             raise mixed_devices(self.op, "npu", str(tensor.device))
         if tensor.dim():
             self.strangers = True
+        elif process.session is not None:
+            # A host scalar travels by value: a graph keeps the number that it was captured with.
+            return tensor.clone()
         return tensor
 
 

@@ -14,13 +14,13 @@ import torch
 
 def install() -> None:
     """Route `Tensor.backward` and `torch.autograd.grad` around the device threads."""
-    module: Any = torch.autograd.graph
-    run = module._engine_run_backward
+    places: tuple[Any, ...] = (torch.autograd, torch.autograd.graph)
+    run = torch.autograd.graph._engine_run_backward
 
     @functools.wraps(run)
     def in_this_thread(*args: Any, **kwargs: Any) -> Any:
         with torch.autograd.set_multithreading_enabled(False):
             return run(*args, **kwargs)
 
-    for place in (module, torch.autograd):
+    for place in places:
         place._engine_run_backward = in_this_thread

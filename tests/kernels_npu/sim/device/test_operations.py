@@ -247,3 +247,11 @@ def test_derivative_of_sign():
     x = torch.randn(3, device="npu", requires_grad=True)
     torch.sgn(x).sum().backward()
     assert x.grad.tolist() == [0, 0, 0]
+
+
+def test_a_host_scalar_is_captured_by_value():
+    factor, x = torch.tensor(2.0), torch.ones(3, device="npu")
+    graph, (product, total) = capture(lambda: (x * factor, x.clone().add_(factor)))
+    factor.fill_(10.0)
+    graph.replay()
+    assert product.tolist() == [2.0] * 3 and total.tolist() == [3.0] * 3
