@@ -146,6 +146,7 @@ CODES: dict[str, str] = {
     "AI-SYNC-006": "A cross-core flag is set again before it was waited for.",
     "AI-SYNC-007": "An event id is outside the range of the hardware.",
     "AI-SYNC-008": "More blocks wait for each other than the chip runs at a time.",
+    "AI-SYNC-009": "T.sync_all is reached by the cores of one type only.",
     "AI-INIT-001": "Bytes that were never written reach global memory.",
     "AI-BOUND-001": "An access to global memory lies outside the tensor.",
     "AI-BOUND-002": "An access to an on-chip buffer lies outside the buffer.",
@@ -157,6 +158,7 @@ CODES: dict[str, str] = {
     "AI-BOUND-008": "A copy names a row past the end of a tensor; nothing is moved.",
     "AI-BOUND-009": "A move within UB is not a multiple of 32 bytes.",
     "AI-BOUND-010": "An element of a 2-D buffer serves as scalar operand.",
+    "AI-BOUND-011": "A copy moves more rows or columns than its on-chip side names.",
     "AI-TYPE-001": "The vector unit lacks this arithmetic for this dtype.",
     "AI-TYPE-002": "Operands of a vector operation have different dtypes.",
     "AI-TYPE-003": "The vector unit has no conversion between these dtypes.",
@@ -179,6 +181,8 @@ CODES: dict[str, str] = {
     "AI-SRC-059": "The shapes of a matrix product do not fit together.",
     "AI-SRC-060": "The simulator does not execute an operation or statement.",
     "AI-SRC-061": "An operand of a matrix product is in the wrong memory.",
+    "AI-SRC-062": "An integer is divided by zero while the kernel runs.",
+    "AI-SRC-063": "A statement fails on the values that it computes with.",
     "AI-MEM-013": (
         "A T.Parallel in the kernel makes the compiler forget annotated addresses and layouts."
     ),

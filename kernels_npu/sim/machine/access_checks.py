@@ -24,6 +24,7 @@ class _Range:
     """A footprint with everything about it that does not change between executions.
 
     fixed: its cell, when the range is a constant. address, size: start and element size in bytes.
+    ordered: whether the races of the range need no check.
     """
 
     footprint: Footprint
@@ -35,6 +36,7 @@ class _Range:
     rows: int
     row_bytes: int
     pitch: int
+    ordered: bool
     fixed: Cell | None = None
 
 
@@ -42,8 +44,9 @@ class SiteCheck:
     """Checks one site on one core; call `run`.
 
     Without run-time ranges `run()`. Else the arguments are, per run-time footprint in order, an element
-    offset (on chip) or (element offset, rows, columns, pitch) in a global tensor; for a store to global
-    memory, last, the clipped shape of the moved rectangle.
+    offset (on chip) or (element offset, rows, columns, pitch) in a global tensor; then, for a site whose
+    on-chip side covers only what moves, the shape of the moved rectangle (None: all of it); then, for a
+    site with reads that depend on a condition, whether they happen.
     """
 
     def __init__(
@@ -52,12 +55,15 @@ class SiteCheck:
         self.state = state
         self.core = core
         self.site = site
-        self.agent = state.monitor.agent(core, site.pipe)
+        self.agent = state.monitor.agent(state.first_core + core, site.pipe)
         self.races = checks.races
         self.uninitialised = checks.uninitialised
         self.ranges = [self._range(f, item_sizes) for f in site.footprints]
         self.stores = bool(site.gm_path) and any(r.shadow and not r.write for r in self.ranges)
-        constant = not self.stores and all(r.fixed is not None for r in self.ranges)
+        self.clips = site.clips
+        self.conditional = any(r.footprint.conditional for r in self.ranges)
+        dynamic = self.clips or self.conditional
+        constant = not dynamic and all(r.fixed is not None for r in self.ranges)
         self._constant: Touched = [(r, r.fixed) for r in self.ranges if r.fixed is not None]
         self.run: Callable[..., None] = self._run_constant if constant else self._run_dynamic
 
@@ -65,12 +71,25 @@ class SiteCheck:
         view = footprint.view
         if not isinstance(view, View):
             size = item_sizes[footprint.tensor]
-            return _Range(footprint, footprint.write, footprint.tensor, None, 0, size, 0, 0, 0)
+            return _Range(
+                footprint, footprint.write, footprint.tensor, None, 0, size, 0, 0, 0, False
+            )
         size = view.itemsize
         shadow = self.state.on_chip[(self.core, view.memory)]
         rows, row_bytes, pitch = view.rows, view.cols * size, view.pitch * size
+        # A core that the compiler synchronises is one agent, and on-chip memory has no other.
+        ordered = self.state.auto_sync or footprint.data_only
         found = _Range(
-            footprint, footprint.write, -1, shadow, footprint.address, size, rows, row_bytes, pitch
+            footprint,
+            footprint.write,
+            -1,
+            shadow,
+            footprint.address,
+            size,
+            rows,
+            row_bytes,
+            pitch,
+            ordered,
         )
         if footprint.fixed:
             start = footprint.address + int(view.offset.value) * size  # type: ignore[attr-defined]
@@ -84,7 +103,8 @@ class SiteCheck:
         self._check(self._constant)
 
     def _run_dynamic(self, *values: Any) -> None:
-        clip = values[-1] if self.stores else None
+        happens = values[-1] if self.conditional else True
+        clip = values[-2 if self.conditional else -1] if self.clips else None
         position = 0
         touched: Touched = []
         for item in self.ranges:
@@ -94,7 +114,7 @@ class SiteCheck:
                 position += 1
                 if rows == 0 or cols == 0:
                     continue
-                gm_shadow, base = self.state.gm_shadow(item.tensor)
+                gm_shadow, base = self.state.group.gm_shadow(item.tensor)
                 size = item.size
                 start = base + offset * size
                 touched.append((item, gm_shadow.cell(start, rows, cols * size, pitch * size)))
@@ -104,7 +124,9 @@ class SiteCheck:
             if fixed is None:
                 start += values[position] * item.size
                 position += 1
-            if clip is not None and not item.write:
+            if not happens and item.footprint.conditional:
+                continue
+            if clip is not None:
                 rows, cols = clip
                 if rows == 0 or cols == 0:
                     continue
@@ -119,14 +141,19 @@ class SiteCheck:
         if self.races:
             monitor, agent, index = self.state.monitor, self.agent, self.site.index
             for item, cell in touched:
+                if item.ordered:
+                    continue
+                if item.shadow is not None and item.shadow.elements is not None:
+                    trace = item.shadow.elements
+                    monitor.against_elements(agent, trace, cell, index, write=item.write)
                 if item.write:
                     monitor.write(agent, cell, index)
                 else:
                     monitor.read(agent, cell, index)
         if self.uninitialised:
             serial = self.state.serial
-            for _, cell in touched:
-                if cell.written_in != serial:
+            for item, cell in touched:
+                if cell.written_in != serial and item.shadow is not None:
                     self._track_written(touched)
                     return
 
@@ -143,16 +170,16 @@ class SiteCheck:
             and not item.shadow.is_written(cell, serial)
         ]
         if unwritten and self.stores:
-            self._report(unwritten[0][0].footprint)
+            report_unwritten(self.state, self.core, self.site, unwritten[0][0].footprint)
         for item, cell in touched:
-            if not item.write:
+            if not item.write or item.shadow is None:
                 continue
-            if unwritten and item.shadow is not None and self._taints():
+            if item.footprint.clobbers:
+                item.shadow.unmark(cell, serial)
+            elif unwritten and self._taints():
                 self._write_partly(item, cell, touched)
-            elif cell.written_in != serial:
-                cell.written_in = serial
-                if item.shadow is not None and item.shadow.by_bits:
-                    item.shadow.bits(cell, serial)[...] = True
+            else:
+                item.shadow.mark(cell, serial)
 
     def _taints(self) -> bool:
         instruction = self.site.instruction
@@ -169,15 +196,9 @@ class SiteCheck:
         result = np.asarray(instruction.taint(sources, shape)).reshape(view.rows, view.cols)
         serial = self.state.serial
         if result.all():
-            cell.written_in = serial
-            if item.shadow.by_bits:
-                item.shadow.bits(cell, serial)[...] = True
+            item.shadow.mark(cell, serial)
             return
-        item.shadow.switch_to_bits(serial)
-        target = item.shadow.bits(cell, serial)
-        target[...] = np.repeat(result, view.itemsize, axis=1).reshape(target.shape)
-        for other in cell.overlaps:
-            other.written_in = -1
+        item.shadow.mark_partly(cell, np.repeat(result, view.itemsize, axis=1), serial)
 
     def _element_bits(self, item: _Range, cell: Cell) -> AnyArray:
         view = item.footprint.view
@@ -185,22 +206,56 @@ class SiteCheck:
         elements = item.shadow.bits(cell, self.state.serial)[:, :: view.itemsize]
         return elements.reshape(-1) if view.flat else elements.reshape(view.rows, view.cols)
 
-    def _report(self, footprint: Footprint) -> None:
-        launch = self.state.launch
-        assert launch is not None
-        name = footprint.view.buffer.name
-        key = ("init", self.site.stmt.loc, self.core > 0)
-        if launch.log.seen(key):
-            return
-        launch.log.add(
-            key,
-            Finding(
-                code="AI-INIT-001",
-                severity=ERROR,
-                message=f"bytes of {name} that were never written reach global memory "
-                f"(block {self.state.block}, {CORES[self.core]})",
-                kernel=launch.kernel,
-                loc=self.site.stmt.loc,
-                fix=f"fill or load all of {name} that is stored, or store less of it",
-            ),
-        )
+
+class ElementCheck:
+    """Checks one access of the scalar unit to an element of an on-chip buffer; call `run(offset)`."""
+
+    def __init__(self, state: BlockState, core: int, site: Site, checks: Checks) -> None:
+        (footprint,) = site.footprints
+        view = footprint.view
+        assert isinstance(view, View)
+        self.state = state
+        self.site = site.index
+        self.write = footprint.write
+        self.address = footprint.address
+        self.size = view.itemsize
+        self.shadow = state.on_chip[(core, view.memory)]
+        self.agent = state.monitor.agent(state.first_core + core, "S")
+        self.races = checks.races and not state.auto_sync
+        self.marks = checks.uninitialised and footprint.write
+
+    def run(self, offset: int) -> None:
+        """The scalar unit touches element `offset` of the buffer."""
+        start = self.address + offset * self.size
+        stop = start + self.size
+        shadow = self.shadow
+        if self.races:
+            monitor = self.state.monitor
+            run = Cell(start, 1, self.size, 0)
+            clock = monitor.touch_element(
+                self.agent, shadow.at(start, stop), run, self.site, write=self.write
+            )
+            shadow.trace().record(start, stop, clock, self.site, write=self.write)
+        if self.marks:
+            shadow.mark_run(start, stop, self.state.serial)
+
+
+def report_unwritten(state: BlockState, core: int, site: Site, footprint: Footprint) -> None:
+    """Bytes that were never written are stored to global memory."""
+    launch = state.launch
+    name = footprint.view.buffer.name
+    key = ("init", site.stmt.loc, core > 0)
+    if launch.log.seen(key):
+        return
+    launch.log.add(
+        key,
+        Finding(
+            code="AI-INIT-001",
+            severity=ERROR,
+            message=f"bytes of {name} that were never written reach global memory "
+            f"(block {state.block}, {CORES[core]})",
+            kernel=launch.kernel,
+            loc=site.stmt.loc,
+            fix=f"fill or load all of {name} that is stored, or store less of it",
+        ),
+    )

@@ -6,19 +6,22 @@ from collections.abc import Callable, Mapping
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.config import Checks
-from kernels_npu.sim.machine.expressions import ExpressionWriter, loads_of, multiple_of
+from kernels_npu.sim.machine.expressions import ExpressionWriter, loads_of, multiple_of, parts_of
 from kernels_npu.sim.machine.instruction import Instruction, LoweringContext
-from kernels_npu.sim.machine.operands import Rect, View, gm_linear, linear, shape_of
+from kernels_npu.sim.machine.operands import Rect, View, linear, shape_of
 from kernels_npu.sim.machine.program import ViewConstant
 from kernels_npu.sim.machine.sites import Footprint, Site
 from kernels_npu.sim.scalar_ops import is_float
+
+_ONE = ir.Const(1, "int32")
 
 
 class AccessCodegen:
     """Program text under construction, with what its names must be bound to.
 
     tracked: parameter indices of tensors that the kernel writes. deferred: instructions are queued per
-    pipe. auto_sync: the compiler orders the pipes of a core.
+    pipe. auto_sync: the compiler orders the pipes of a core. line_stmts: per line of text the statement
+    that it belongs to.
     """
 
     def __init__(
@@ -42,6 +45,9 @@ class AccessCodegen:
         self.tracked = tracked
         self.auto_sync = auto_sync
         self.lines: list[str] = []
+        self.line_stmts: list[ir.Stmt] = []
+        #: the statement whose text is being written; before the first one, the kernel's own line
+        self.current: ir.Stmt = ir.Break(loc=func.loc)
         self.depth = 1
         self.sites: list[Site] = []
         self.views: dict[str, ViewConstant] = {}
@@ -49,7 +55,6 @@ class AccessCodegen:
         self.values: dict[str, object] = {}
         self.writer = ExpressionWriter(self._load_text)
         self.tensor_index = {b.uid: i for i, b in enumerate(func.tensors)}
-        self.current: ir.Stmt
         self._temporaries = 0
         self.monitored = checks.races or checks.uninitialised
 
@@ -57,6 +62,7 @@ class AccessCodegen:
 
     def emit(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
+        self.line_stmts.append(self.current)
 
     def temporary(self) -> str:
         self._temporaries += 1
@@ -64,7 +70,7 @@ class AccessCodegen:
 
     def value(self, expr: ir.Expr) -> str:
         """Text of `expr`, after emitting the checks that its buffer reads need."""
-        self._announce_loads(expr)
+        self._announce(expr)
         return self.writer.text(expr)
 
     def named(self, expr: ir.Expr) -> str:
@@ -75,14 +81,37 @@ class AccessCodegen:
         self.emit(f"{name} = {self.value(expr)}")
         return name
 
-    def _announce_loads(self, expr: ir.Expr) -> None:
-        for load in loads_of(expr):
-            if load.buffer.scope == "var":
-                continue
-            if load.buffer.scope == "global":
-                self._announce_gm_load(load)
+    def _announce(self, expr: ir.Expr) -> None:
+        """Emit the checks of the reads in `expr`, under the conditions under which they happen."""
+        if isinstance(expr, ir.Select):
+            self._announce(expr.cond)
+            cond = self.writer.text(expr.cond)
+            self._announce_if(cond, expr.a)
+            self._announce_if(f"not {cond}", expr.b)
+            return
+        if isinstance(expr, ir.Binary) and expr.op in ("and", "or"):
+            self._announce(expr.a)
+            first = self.writer.text(expr.a)
+            self._announce_if(first if expr.op == "and" else f"not {first}", expr.b)
+            return
+        for part in parts_of(expr):
+            self._announce(part)
+        if isinstance(expr, ir.Load) and expr.buffer.scope != "var":
+            if expr.buffer.scope == "global":
+                self._announce_gm_load(expr)
             else:
-                self.announce_scalar_access(load.buffer, load.indices, expr, write=False)
+                self.announce_scalar_access(expr.buffer, expr.indices, write=False)
+
+    def _announce_if(self, condition: str, expr: ir.Expr) -> None:
+        if not any(load.buffer.scope != "var" for load in loads_of(expr)):
+            return
+        self.emit(f"if {condition}:")
+        before = len(self.lines)
+        self.depth += 1
+        self._announce(expr)
+        if len(self.lines) == before:
+            self.emit("pass")
+        self.depth -= 1
 
     # ------------------------------------------------------------------ scalar access
 
@@ -92,50 +121,83 @@ class AccessCodegen:
             return f"s{buffer.uid}"
         convert = "float" if is_float(buffer.dtype) else "int"
         if buffer.scope == "global":
-            offset = self.writer.text(gm_linear(buffer, load.indices))
+            offset = self.writer.address(load.indices, buffer.shape)
             return f"{convert}(F{self.tensor_index[buffer.uid]}[{offset}])"
-        shape = shape_of(buffer, self.func.loc)
-        offset = self.writer.text(linear(shape, load.indices))
+        offset = self.writer.address(load.indices, shape_of(buffer, self.func.loc))
         return f"{convert}({self.flat_name(buffer)}[{offset}])"
 
     def _announce_gm_load(self, load: ir.Load) -> None:
         index = self.tensor_index[load.buffer.uid]
-        stmt = self.current
-        if self.checks.bounds:
-            site = self.site(stmt, "scalar load", "S", ())
-            tests = [
-                f"0 <= {self.writer.text(i)} < {self.writer.text(ir.as_expr(d))}"
-                for i, d in zip(load.indices, load.buffer.shape)
-            ]
-            where = ", ".join(self.writer.text(i) for i in load.indices)
-            self.emit(f"if not ({' and '.join(tests)}):")
-            self.emit(f"    R.out_of_bounds({site.index}, {index}, ({where},))")
+        self.emit_element_bounds(load.buffer, load.indices, "scalar load")
         if index in self.tracked and self.monitored:
-            rect = Rect(load.buffer, load.indices, None, ir.Const(1, "int32"), ir.Const(1, "int32"))
-            footprint = Footprint(rect, write=False, tensor=index)
-            site = self.site(stmt, "scalar load", "S", (footprint,))
-            offset = self.writer.text(gm_linear(load.buffer, load.indices))
-            self.emit(f"c{site.index}(({offset}, 1, 1, 0),)")
+            self.emit_gm_element_check(load.buffer, load.indices, write=False)
+
+    def emit_element_bounds(
+        self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...], what: str
+    ) -> None:
+        """The bounds test of one element of a global tensor."""
+        if not self.checks.bounds:
+            return
+        tests = []
+        for i, d in zip(indices, buffer.shape):
+            size = ir.as_expr(d)
+            if isinstance(size, ir.Const) and self.writer.within(i, 0, int(size.value) - 1):
+                continue
+            tests.append(f"0 <= {self.writer.text(i)} < {self.writer.text(size)}")
+        if not tests:
+            return
+        site = self.site(self.current, what, "S", ())
+        where = ", ".join(self.writer.text(i) for i in indices)
+        self.emit(f"if not ({' and '.join(tests)}):")
+        tensor = self.tensor_index[buffer.uid]
+        self.emit(f"    R.out_of_bounds({site.index}, {tensor}, ({where},))")
+
+    def emit_gm_element_check(
+        self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...], *, write: bool
+    ) -> None:
+        """The race check of one element of a global tensor."""
+        rect = Rect(buffer, indices, None, _ONE, _ONE)
+        footprint = Footprint(rect, write=write, tensor=self.tensor_index[buffer.uid])
+        name = "scalar store" if write else "scalar load"
+        site = self.site(self.current, name, "S", (footprint,))
+        self.emit(f"c{site.index}(({self.writer.address(indices, buffer.shape)}, 1, 1, 0))")
 
     def announce_scalar_access(
-        self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...], origin: ir.Expr, *, write: bool
+        self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...], *, write: bool
     ) -> str:
         """Checks of one element access by the scalar unit; returns the element offset's text."""
-        offset = linear(shape_of(buffer, self.func.loc), indices)
+        shape = shape_of(buffer, self.func.loc)
+        offset = linear(shape, indices)
         view = View(buffer, offset, 1, 1, 1, flat=True)
         footprint = Footprint(view, write=write, address=self.placements[buffer])
         site = self.site(
-            self.current, "scalar store" if write else "scalar load", "S", (footprint,)
+            self.current,
+            "scalar store" if write else "scalar load",
+            "S",
+            (footprint,),
+            element=True,
         )
-        text = self.writer.text(offset)
         if self.deferred:
             # The device compiler orders the scalar unit after the vector pipe.
-            self.emit("yield ('drain', VECTOR_PIPES)")
-        if self.checks.bounds:
+            self.emit("if Q_V: yield ('drain', VECTOR_PIPES)")
+        text = self.writer.address(indices, shape)
+        checked = self.checks.bounds and not self._inside(indices, shape)
+        recorded = self.checks.races and not self.auto_sync
+        recorded = recorded or (self.checks.uninitialised and write)
+        if not (checked or recorded):
+            return text
+        if not isinstance(offset, (ir.Const, ir.Var)):
+            name = self.temporary()
+            self.emit(f"{name} = {text}")
+            text = name
+        if checked:
             self.emit_run_bounds(site, view, text)
-        if self.monitored:
-            self.emit(f"c{site.index}()" if footprint.fixed else f"c{site.index}({text})")
+        if recorded:
+            self.emit(f"c{site.index}({text})")
         return text
+
+    def _inside(self, indices: tuple[ir.Expr, ...], shape: tuple[int, ...]) -> bool:
+        return all(self.writer.within(i, 0, size - 1) for i, size in zip(indices, shape))
 
     # ------------------------------------------------------------------ views
 
@@ -150,7 +212,7 @@ class AccessCodegen:
     def view_text(self, view: View, offset: str) -> str:
         if isinstance(view.offset, ir.Const):
             name = f"w{len(self.views)}"
-            self.views[name] = ViewConstant("view", view, self.placements[view.buffer])
+            self.views[name] = ViewConstant("view", view, self.placements.get(view.buffer, 0))
             return name
         flat = self.flat_name(view.buffer)
         if view.flat:
@@ -173,6 +235,9 @@ class AccessCodegen:
         pipe: str,
         footprints: tuple[Footprint, ...],
         instruction: Instruction | None = None,
+        *,
+        element: bool = False,
+        parallel: bool = False,
     ) -> Site:
         site = Site(
             len(self.sites),
@@ -183,13 +248,17 @@ class AccessCodegen:
             instruction,
             cycles=instruction.cycles if instruction else 1,
             gm_path=instruction.gm_path if instruction else "",
+            clips=instruction.clips if instruction else False,
+            element=element,
+            parallel=parallel,
         )
         self.sites.append(site)
         return site
 
     def footprint(self, view: View | Rect, write: bool) -> Footprint | None:
+        """The checked range of a view or rectangle; None for a tensor that the kernel never writes."""
         if isinstance(view, View):
-            return Footprint(view, write=write, address=self.placements[view.buffer])
+            return Footprint(view, write=write, address=self.placements.get(view.buffer, 0))
         index = self.tensor_index[view.buffer.uid]
         return Footprint(view, write=write, tensor=index) if index in self.tracked else None
 
@@ -210,10 +279,13 @@ class AccessCodegen:
                     site.stmt,
                 )
             return
+        if self.writer.within(view.offset, 0, last):
+            return
         self.emit(f"if not 0 <= {offset} <= {last}:")
         self.emit(f"    R.out_of_buffer({site.index}, {view.buffer.uid}, {offset}, {last})")
 
     def emit_alignment(self, site: Site, view: View, offset: str) -> None:
+        """Test that a vector or copy operand starts on a 32-byte boundary of UB, and its rows too."""
         if view.memory != "UB" or site.pipe == "S":
             return
         message = f"{site.op} operand {view.buffer.name} starts at"
@@ -230,11 +302,9 @@ class AccessCodegen:
             self.emit(f"if {offset} * {view.itemsize} % 32:")
             self.emit(f"    R.misaligned({site.index}, {view.buffer.uid}, {offset})")
 
-    # ------------------------------------------------------------------ instructions
-
     # ------------------------------------------------------------------ global rectangles
 
-    def _emit_rect(self, site: Site, rect: Rect) -> tuple[str, str]:
+    def emit_rect(self, site: Site, rect: Rect) -> tuple[str, str]:
         """Bind the clipped rectangle of a global tensor; returns its name and its position's text."""
         index = self.tensor_index[rect.buffer.uid]
         mins = [self.named(m) for m in rect.mins]
@@ -242,22 +312,7 @@ class AccessCodegen:
         cols, last = self.named(rect.cols), len(mins) - 1
         rows = self.named(rect.rows)
         if self.checks.bounds:
-            tests = [f"0 <= {m} < {d}" for m, d in zip(mins, shape)]
-            if rect.row_dim is not None:
-                tests[rect.row_dim] = f"0 <= {mins[rect.row_dim]}"
-            tests[last] = f"0 <= {mins[last]}"
-            if site.instruction is not None and site.instruction.pipe != "V":
-                clipped = site.gm_path in ("GM->UB", "UB->GM")
-                if not clipped:
-                    tests[last] += f" < {shape[last]}"
-                    if rect.row_dim is not None:
-                        tests[rect.row_dim] += f" < {shape[rect.row_dim]} and {rows} > 0"
-            self.emit(f"if not ({' and '.join(tests)}):")
-            self.emit(f"    R.out_of_bounds({site.index}, {index}, ({', '.join(mins)},))")
-            dim = rect.row_dim
-            if dim is not None and rows == "1" and tests[dim] == f"0 <= {mins[dim]}":
-                self.emit(f"elif {mins[dim]} >= {shape[dim]}:")
-                self.emit(f"    R.beyond_border({site.index}, {index}, ({', '.join(mins)},))")
+            self._emit_rect_bounds(site, rect, index, mins, shape, rows, cols)
         parts = list(mins)
         parts[last] = f"{mins[last]}:{mins[last]} + {cols}"
         name = self.temporary()
@@ -269,9 +324,39 @@ class AccessCodegen:
             self.emit(f"{name} = G{index}[{', '.join(parts)}]")
         if index not in self.tracked or not self.monitored:
             return name, ""
-        position = self.writer.text(gm_linear(rect.buffer, rect.mins))
+        position = mins[0]
+        for start, size in zip(mins[1:], shape[1:]):
+            position = f"({position} * {size} + {start})"
         itemsize = f"{name}.itemsize"
         range_text = (
             f"({position}, {name}.shape[0], {name}.shape[1], {name}.strides[0] // {itemsize})"
         )
         return name, range_text
+
+    def _emit_rect_bounds(
+        self,
+        site: Site,
+        rect: Rect,
+        index: int,
+        mins: list[str],
+        shape: list[str],
+        rows: str,
+        cols: str,
+    ) -> None:
+        last, dim = len(mins) - 1, rect.row_dim
+        tests = [f"0 <= {m} < {d}" for m, d in zip(mins, shape)]
+        if dim is not None:
+            tests[dim] = f"0 <= {mins[dim]}"
+        tests[last] = f"0 <= {mins[last]}"
+        clipped = site.gm_path in ("GM->UB", "UB->GM")
+        if not clipped:
+            # A tile that lies outside as a whole is read and written in full by the cube's copies.
+            tests[last] += f" < {shape[last]}"
+            if dim is not None:
+                tests[dim] += f" < {shape[dim]} and {rows} > 0"
+        tests += [f"{e} >= 0" for e in (rows, cols) if not e.isdigit()]
+        self.emit(f"if not ({' and '.join(tests)}):")
+        self.emit(f"    R.out_of_bounds({site.index}, {index}, ({', '.join(mins)},))")
+        if dim is not None and rows == "1" and clipped:
+            self.emit(f"elif {mins[dim]} >= {shape[dim]}:")
+            self.emit(f"    R.beyond_border({site.index}, {index}, ({', '.join(mins)},))")

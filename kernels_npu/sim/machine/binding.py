@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from kernels_npu.sim.config import SimConfig
-from kernels_npu.sim.dtypes import numpy_dtype
-from kernels_npu.sim.machine.access_checks import SiteCheck
+from kernels_npu.sim.machine import scalar_math
+from kernels_npu.sim.machine.access_checks import ElementCheck, SiteCheck
 from kernels_npu.sim.machine.block_state import BlockState
 from kernels_npu.sim.machine.core_runtime import CoreRuntime
 from kernels_npu.sim.machine.cross_flags import CrossFlags
 from kernels_npu.sim.machine.deferred import PipeQueues
-from kernels_npu.sim.machine.expressions import RUNTIME_NAMES
 from kernels_npu.sim.machine.instruction import AnyArray
 from kernels_npu.sim.machine.memory import Arena
+from kernels_npu.sim.machine.parallel_checks import ParallelCheck
 from kernels_npu.sim.machine.program import CoreProgram, ViewConstant
 from kernels_npu.sim.machine.shadow import PIPES
-from kernels_npu.sim.scalar_ops import trunc_div, trunc_mod
 
 Step = object
 ProgramFunction = Callable[..., Iterator[Step]]
@@ -39,37 +35,8 @@ class BoundCore:
     source: CoreProgram
 
 
-def _wrap_int(value: float, dtype: str) -> int:
-    info = np.iinfo(numpy_dtype(dtype))
-    span = int(info.max) - int(info.min) + 1
-    return (int(value) - int(info.min)) % span + int(info.min)
-
-
-def _round_to(value: float, dtype: str) -> float:
-    return float(np.asarray(value, dtype=numpy_dtype(dtype)))
-
-
-def _reinterpret(value: float, source: str, target: str) -> float | int:
-    bits = np.asarray(value, dtype=numpy_dtype(source)).view(numpy_dtype(target))
-    result: float | int = bits.item()
-    return result
-
-
-def _float_divide(a: float, b: float) -> float:
-    with np.errstate(all="ignore"):
-        return float(np.float64(a) / np.float64(b))
-
-
 _SERVICES: dict[str, object] = {
-    **RUNTIME_NAMES,
-    "trunc_div": trunc_div,
-    "trunc_mod": trunc_mod,
-    "wrap_int": _wrap_int,
-    "round_to": _round_to,
-    "reinterpret": _reinterpret,
-    "fdiv": _float_divide,
-    "ffloordiv": lambda a, b: math.floor(a / b),
-    "fmod": math.fmod,
+    **scalar_math.SERVICES,
     "VECTOR_PIPES": ("V",),
     "ALL_PIPES": PIPES[1:],
 }
@@ -124,9 +91,11 @@ def bind_core(
         names[name] = factory()
     if monitored:
         for site in program.sites:
-            if site.footprints:
-                check = SiteCheck(state, core, site, checks, item_sizes)
-                names[f"c{site.index}"] = check.run
+            if site.element:
+                names[f"c{site.index}"] = ElementCheck(state, core, site, checks).run
+            elif site.footprints:
+                kind = ParallelCheck if site.parallel else SiteCheck
+                names[f"c{site.index}"] = kind(state, core, site, checks, item_sizes).run
     exec(program.code, names)
     function: ProgramFunction = names["program"]  # type: ignore[assignment]
     return BoundCore(core, function, runtime, queues, counts, gm_bytes, program)

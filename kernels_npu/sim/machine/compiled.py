@@ -12,26 +12,34 @@ import threadpoolctl
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.config import Checks, SimConfig, current_config
-from kernels_npu.sim.dtypes import bytes_of
 from kernels_npu.sim.machine import ops as _ops  # noqa: F401  (fills the operation tables)
 from kernels_npu.sim.machine.arguments import BoundArguments, bind_arguments, symbolic_dims
-from kernels_npu.sim.machine.binding import BoundCore, bind_core
-from kernels_npu.sim.machine.block_state import BlockState, LaunchState
+from kernels_npu.sim.machine.block_state import LaunchState
 from kernels_npu.sim.machine.codegen import CoreCodegen, generate_core_program
 from kernels_npu.sim.machine.core_runtime import StopLaunch
 from kernels_npu.sim.machine.counters import Counters, collect
 from kernels_npu.sim.machine.cross_flags import CrossFlags
-from kernels_npu.sim.machine.findings import ERROR, WARNING, Finding, FindingLog, HazardError
+from kernels_npu.sim.machine.failures import failure_finding
+from kernels_npu.sim.machine.findings import ERROR, Finding, FindingLog, HazardError
 from kernels_npu.sim.machine.instruction import LoweringContext
-from kernels_npu.sim.machine.memory import Arena, GmArg
+from kernels_npu.sim.machine.intervals import EXTENTS
+from kernels_npu.sim.machine.launch_reports import (
+    lowering_findings,
+    one_sided_barriers,
+    report_leftovers,
+    static_findings,
+    too_many_blocks,
+)
+from kernels_npu.sim.machine.memory import GmArg
 from kernels_npu.sim.machine.program import CoreProgram
 from kernels_npu.sim.machine.scheduler import Running, Scheduler
-from kernels_npu.sim.machine.shadow import CORES
+from kernels_npu.sim.machine.slots import SlotGroup, make_slots
 from kernels_npu.sim.passes import LoweredKernel, lower
+from kernels_npu.sim.passes.rewriting import variables
 from kernels_npu.sim.reporting import record_launch
-from kernels_npu.sim.soc import MEMORY_OF_SCOPE, Soc
+from kernels_npu.sim.soc import Soc
 
-_CORE_MEMORIES = (("L1", "L0A", "L0B", "L0C"), ("UB",), ("UB",))
+Tracked = frozenset[int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,19 +54,10 @@ class LaunchRecord:
 
 @dataclass(frozen=True, eq=False)
 class _Variant:
-    """Programs of one (deferred, checks) combination and the static findings of generating them."""
+    """Programs for one way to run, and the static findings of generating them."""
 
-    cube: CoreProgram
-    vector: CoreProgram
+    programs: tuple[CoreProgram, CoreProgram]
     findings: tuple[Finding, ...]
-
-
-@dataclass(eq=False)
-class _Slot:
-    """One set of cores: an AIC and its AIVs with their memories."""
-
-    state: BlockState
-    cores: list[BoundCore]
 
 
 class CompiledKernel:
@@ -74,14 +73,16 @@ class CompiledKernel:
         self.soc = soc
         self.vector_cores = 1 if func.threads == 1 else 2
         self._lock = threading.Lock()
-        self._variants: dict[tuple[bool, Checks], _Variant] = {}
-        self._slots: dict[tuple[bool, Checks, int, tuple[int, ...]], list[_Slot]] = {}
+        self._variants: dict[tuple[bool, Checks, Tracked], _Variant] = {}
+        self._slots: dict[tuple[bool, Checks, Tracked, int], SlotGroup] = {}
         self._all_together = any(
             isinstance(s, ir.SyncAll) or (isinstance(s, ir.SetCrossFlag) and s.mode == 0)
             for s in ir.walk(func.body)
         )
-        written = _written_tensors(self.lowered)
-        self._tracked_names = written
+        self._written = _written_tensors(self.lowered)
+        self._same_work = not any(
+            var is self.func.vid for stmt in ir.walk(self.lowered.vector) for var in variables(stmt)
+        )
 
     @property
     def name(self) -> str:
@@ -118,102 +119,106 @@ class CompiledKernel:
         # With automatic synchronisation the compiler keeps each core in program order; schedules then
         # differ only in how the cores interleave.
         deferred = config.schedule != "eager" and not self.lowered.auto_sync
-        tracked = self._tracked(bound)
-        variant = self._variant(deferred, config.checks, tracked)
+        key = (deferred, config.checks, self._tracked(bound))
+        if key not in self._variants:
+            self._variants[key] = self._generate(*key)
+        variant = self._variants[key]
         log = FindingLog(self.name)
         for finding in variant.findings:
             log.add((finding.code, finding.loc, finding.message), finding)
         if self._all_together and bound.grid > self.soc.cube_cores:
-            log.add(("grid",), self._too_many_blocks(bound.grid))
-        executed: list[BoundCore] = []
-        if not log.errors():
-            executed = self._execute(bound, config, variant, log, tracked)
+            log.add(("grid",), too_many_blocks(self.func, bound.grid, self.soc))
+        counters = Counters()
+        if not log.errors() and bound.grid > 0:
+            alive = bound.grid if self._all_together else 1
+            place = (deferred, config.checks, key[2], alive)
+            slots = self._slots.get(place)
+            if slots is None:
+                slots = make_slots(self.lowered, variant.programs, self.vector_cores, alive, config)
+                self._slots[place] = slots
+            self._execute(slots, bound, config, log)
+            counters = collect(slots.cores)
+            if log.errors():
+                # Cores that were stopped hold half-executed instructions.
+                del self._slots[place]
         return LaunchRecord(
-            kernel=self.name,
-            blocks=bound.grid,
-            counters=collect(executed),
-            findings=tuple(log),
+            kernel=self.name, blocks=max(bound.grid, 0), counters=counters, findings=tuple(log)
         )
 
     def _execute(
-        self,
-        bound: BoundArguments,
-        config: SimConfig,
-        variant: _Variant,
-        log: FindingLog,
-        tracked: frozenset[int],
-    ) -> list[BoundCore]:
-        alive = bound.grid if self._all_together else min(1, bound.grid)
-        slots = self._slots_for(variant, config, alive, tracked)
-        launch = LaunchState(self.name, config, log, bound.tensor_names, bound.groups)
+        self, slots: SlotGroup, bound: BoundArguments, config: SimConfig, log: FindingLog
+    ) -> None:
+        launch = LaunchState(
+            self.name,
+            config,
+            log,
+            bound.tensor_names,
+            bound.tensor_shapes,
+            bound.groups,
+            self._same_work,
+        )
         scheduler = Scheduler(config.schedule, config.seed)
+        slots.group.start_launch(launch)
+        running: list[Running] = []
         try:
             with np.errstate(all="ignore"):
-                for first in range(0, bound.grid, max(alive, 1)):
-                    self._run_together(slots, first, bound, launch, scheduler)
+                for first in range(0, bound.grid, len(slots.slots)):
+                    running = self._start(slots, first, bound, launch)
+                    self._finish(slots, scheduler, running, launch)
                     if any(f.code == "AI-SYNC-002" for f in log.errors()):
-                        break
+                        return
+            slots.group.end_launch()
         except StopLaunch:
-            self._slots.clear()
-        return [core for slot in slots for core in slot.cores]
+            return
+        except Exception as exc:
+            finding = failure_finding(self.name, running, exc)
+            if finding is None:
+                raise
+            log.add(("failure",), finding)
 
-    def _run_together(
-        self,
-        slots: list[_Slot],
-        first: int,
-        bound: BoundArguments,
-        launch: LaunchState,
-        scheduler: Scheduler,
-    ) -> None:
-        flags = CrossFlags(len(slots), self.vector_cores)
-        checks = launch.config.checks
-        monitored = checks.races or checks.uninitialised
+    def _start(
+        self, slots: SlotGroup, first: int, bound: BoundArguments, launch: LaunchState
+    ) -> list[Running]:
+        """Put the blocks from `first` on into the slots."""
+        flags = CrossFlags(len(slots.slots), self.vector_cores)
+        slots.group.start_blocks()
         running = []
-        for number, slot in enumerate(slots):
-            block = first + number
-            slot.state.start_block(launch, block, poison=checks.uninitialised)
+        for number, slot in enumerate(slots.slots):
+            slot.state.start_block(first + number, poison=launch.config.checks.uninitialised)
             for core in slot.cores:
                 core.runtime.cross_flags = flags
                 if core.queues is not None:
                     core.queues.events.clear()
-                vid = max(core.index - 1, 0)
-                steps = core.program(block, vid, *bound.values)
+                steps = core.program(first + number, max(core.index - 1, 0), *bound.values)
                 running.append(Running(core, steps))
+        return running
+
+    def _finish(
+        self,
+        slots: SlotGroup,
+        scheduler: Scheduler,
+        running: list[Running],
+        launch: LaunchState,
+    ) -> None:
+        if not running:
+            return
         scheduler.run(running)
-        for slot in slots:
-            if monitored:
-                slot.state.end_block()
-            if checks.flags:
-                self._report_leftovers(slot, launch)
-        if checks.flags:
-            self._report_cross_leftovers(slots, flags, launch)
+        slots.group.end_blocks()
+        flags = running[0].core.runtime.cross_flags
+        if launch.config.checks.flags and flags is not None:
+            report_leftovers(self.func, slots.group, flags)
 
     # ------------------------------------------------------------------ preparation
 
-    def _tracked(self, bound: BoundArguments) -> frozenset[int]:
+    def _tracked(self, bound: BoundArguments) -> Tracked:
         """Tensors whose storage the kernel writes: only they can take part in a hazard."""
         written = {
-            bound.groups[i][0]
-            for i, name in enumerate(bound.tensor_names)
-            if name in self._tracked_names
+            bound.groups[i][0] for i, name in enumerate(bound.tensor_names) if name in self._written
         }
         return frozenset(i for i in range(len(bound.tensor_names)) if bound.groups[i][0] in written)
 
-    def _variant(self, deferred: bool, checks: Checks, tracked: frozenset[int]) -> _Variant:
-        key = (deferred, checks)
-        if tracked != self._default_tracked():
-            return self._generate(deferred, checks, tracked)
-        if key not in self._variants:
-            self._variants[key] = self._generate(deferred, checks, tracked)
-        return self._variants[key]
-
-    def _default_tracked(self) -> frozenset[int]:
-        return frozenset(
-            i for i, b in enumerate(self.func.tensors) if b.name in self._tracked_names
-        )
-
-    def _generate(self, deferred: bool, checks: Checks, tracked: frozenset[int]) -> _Variant:
-        context = LoweringContext(self.target, self.soc)
+    def _generate(self, deferred: bool, checks: Checks, tracked: Tracked) -> _Variant:
+        context = LoweringContext(self.target, self.soc, self._stage_bytes())
         parameters = ["cid", "vid", *self._parameter_names()]
         programs = []
         for kind, body in (("cube", self.lowered.cube), ("vector", self.lowered.vector)):
@@ -228,10 +233,18 @@ class CompiledKernel:
                 auto_sync=self.lowered.auto_sync,
             )
             for name, var in self._named_vars():
-                codegen.writer.bind(var, name, non_negative=name.startswith("d"))
+                codegen.writer.bind(var, name, EXTENTS if name.startswith("d") else None)
             programs.append(generate_core_program(codegen, body, parameters))
-        findings = [*self._lowering_findings(checks), *self._static_findings(context, checks)]
-        return _Variant(programs[0], programs[1], tuple(findings))
+        findings = [
+            *lowering_findings(self.lowered, checks),
+            *static_findings(self.name, context, checks),
+            *one_sided_barriers(self.lowered, self.target),
+        ]
+        return _Variant((programs[0], programs[1]), tuple(findings))
+
+    def _stage_bytes(self) -> dict[str, int]:
+        """How much of L0A and L0B belongs to buffers of the kernel."""
+        return {name: self.used_bytes.get(name, 0) for name in ("L0A", "L0B")}
 
     def _named_vars(self) -> Iterator[tuple[str, ir.Var]]:
         for param in self.func.params:
@@ -245,113 +258,6 @@ class CompiledKernel:
         for index in range(len(self.func.tensors)):
             names += [f"G{index}", f"F{index}"]
         return names
-
-    def _slots_for(
-        self, variant: _Variant, config: SimConfig, alive: int, tracked: frozenset[int]
-    ) -> list[_Slot]:
-        deferred = variant.cube.deferred
-        key = (deferred, config.checks, alive, tuple(sorted(tracked)))
-        if key not in self._slots:
-            self._slots[key] = [self._make_slot(i, variant, config) for i in range(alive)]
-        return self._slots[key]
-
-    def _make_slot(self, number: int, variant: _Variant, config: SimConfig) -> _Slot:
-        arenas: dict[tuple[int, str], Arena] = {}
-        for core in range(1 + self.vector_cores):
-            for memory in _CORE_MEMORIES[core]:
-                arenas[(core, memory)] = Arena(memory, self._arena_size(memory))
-        state = BlockState(self.lowered.auto_sync, arenas)
-        sizes = tuple(bytes_of(b.dtype) for b in self.func.tensors)
-        flags = CrossFlags(1, self.vector_cores)
-        cores = []
-        for core in range(1 + self.vector_cores):
-            program = variant.cube if core == 0 else variant.vector
-            if program.empty:
-                continue
-            own = {m: arenas[(core, m)] for m in _CORE_MEMORIES[core]}
-            cores.append(bind_core(program, core, number, state, own, config, sizes, flags))
-            state.sites[core] = program.sites
-        return _Slot(state, cores)
-
-    def _arena_size(self, memory: str) -> int:
-        """The bytes in use, plus one row pitch so that a padded last row can be viewed."""
-        used = self.used_bytes.get(memory, 0)
-        rows = [
-            int(b.shape[-1]) * bytes_of(b.dtype)  # type: ignore[arg-type]
-            for b in self.lowered.placements
-            if MEMORY_OF_SCOPE[b.scope] == memory and b.shape
-        ]
-        size = used + max(rows, default=0)
-        return -(-size // 64) * 64
-
-    # ------------------------------------------------------------------ findings
-
-    def _lowering_findings(self, checks: Checks) -> Iterator[Finding]:
-        for note in self.lowered.notes:
-            if note.code.startswith("AI-MEM") and not checks.capacity:
-                continue
-            if note.code.startswith("AI-SYNC") and not checks.settings:
-                continue
-            yield Finding(
-                code=note.code,
-                severity=note.severity,
-                message=note.message,
-                kernel=self.name,
-                loc=note.loc,
-            )
-
-    def _static_findings(self, context: LoweringContext, checks: Checks) -> Iterator[Finding]:
-        for code, severity, message, stmt in context.notes:
-            if code.startswith("AI-TYPE") and not checks.dtypes:
-                continue
-            if code.startswith("AI-BOUND") and not (checks.bounds or checks.alignment):
-                continue
-            yield Finding(
-                code=code, severity=severity, message=message, kernel=self.name, loc=stmt.loc
-            )
-
-    def _too_many_blocks(self, grid: int) -> Finding:
-        return Finding(
-            code="AI-SYNC-008",
-            severity=ERROR,
-            message=f"{grid} blocks wait for each other (sync_all or a mode 0 flag), {self.soc.name} runs "
-            f"{self.soc.cube_cores} at a time",
-            kernel=self.name,
-            loc=self.func.loc,
-            fix=f"launch at most {self.soc.cube_cores} blocks and loop over the work",
-        )
-
-    def _report_leftovers(self, slot: _Slot, launch: LaunchState) -> None:
-        for core, src, dst, event, count in slot.state.monitor.leftover_flags():
-            launch.log.add(
-                ("leftover", core > 0, src, dst, event),
-                Finding(
-                    code="AI-SYNC-003",
-                    severity=WARNING,
-                    message=f"flag {src}->{dst} event {event} is still set {count} time(s) at the end "
-                    f"of the kernel ({CORES[core]}); the next launch would find it set",
-                    kernel=self.name,
-                    loc=self.func.loc,
-                    fix="wait for every flag that is set",
-                ),
-            )
-
-    def _report_cross_leftovers(
-        self, slots: list[_Slot], flags: CrossFlags, launch: LaunchState
-    ) -> None:
-        for (_, core), flag, count in flags.leftovers():
-            launch.log.add(
-                ("cross leftover", core > 0, flag),
-                Finding(
-                    code="AI-SYNC-003",
-                    severity=WARNING,
-                    message=f"cross-core flag {flag} is still set {count} time(s) at the end of the "
-                    f"kernel ({CORES[core]})",
-                    kernel=self.name,
-                    loc=self.func.loc,
-                    fix="wait for every flag that is set",
-                ),
-            )
 
 
 def _written_tensors(lowered: LoweredKernel) -> frozenset[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NoReturn
+
 from kernels_npu.errors import SourceLocation
 from kernels_npu.sim.machine.block_state import BlockState
 from kernels_npu.sim.machine.cross_flags import COUNTER_LIMIT, CrossFlags
@@ -22,6 +25,8 @@ class CoreRuntime:
     ) -> None:
         self.core = core
         self.slot = slot
+        #: the core's number among all that are alive
+        self.number = state.first_core + core
         self.state = state
         self.sites = sites
         self.monitored = monitored
@@ -30,11 +35,16 @@ class CoreRuntime:
 
     # ------------------------------------------------------------------ flags
 
+    def join(self, cores: list[int]) -> None:
+        """`sync_all` of `cores`."""
+        if self.monitored:
+            self.state.monitor.join_cores(cores)
+
     def fence(self, src: str, dst: str) -> None:
-        self.state.monitor.fence(self.core, src, dst)
+        self.state.monitor.fence(self.number, src, dst)
 
     def barrier(self) -> None:
-        self.state.monitor.barrier(self.core)
+        self.state.monitor.barrier(self.number)
 
     def set_flag(self, site: int, src: str, dst: str, event: int) -> None:
         if self.check_flags and not 0 <= event <= LAST_EVENT:
@@ -45,7 +55,7 @@ class CoreRuntime:
                 site,
                 f"use event ids 0 to 7 (the compiler accepts up to {LAST_EVENT})",
             )
-        outstanding = self.state.monitor.set_flag(self.core, src, dst, event)
+        outstanding = self.state.monitor.set_flag(self.number, src, dst, event)
         if self.check_flags and outstanding > 1:
             self.report(
                 "AI-SYNC-004",
@@ -57,7 +67,7 @@ class CoreRuntime:
             )
 
     def wait_flag(self, site: int, src: str, dst: str, event: int) -> None:
-        if not self.state.monitor.wait_flag(self.core, src, dst, event) and self.check_flags:
+        if not self.state.monitor.wait_flag(self.number, src, dst, event) and self.check_flags:
             self.report(
                 "AI-SYNC-001",
                 ERROR,
@@ -67,7 +77,7 @@ class CoreRuntime:
             )
 
     def release(self, pipe: str) -> Clock | None:
-        return self.state.monitor.release(self.core, pipe) if self.monitored else None
+        return self.state.monitor.release(self.number, pipe) if self.monitored else None
 
     def set_cross(self, site: int, pipe: str, flag: int, mode: int) -> None:
         self.cross_arrived(site, flag, mode, self.release(pipe))
@@ -96,13 +106,12 @@ class CoreRuntime:
         assert self.cross_flags is not None
         clock = self.cross_flags.take(self.slot, self.core, flag)
         if clock is not None:
-            self.state.monitor.acquire(self.core, "S", clock)
+            self.state.monitor.acquire(self.number, "S", clock)
 
     # ------------------------------------------------------------------ reports
 
     def report(self, code: str, severity: str, message: str, site: int, fix: str) -> None:
         launch = self.state.launch
-        assert launch is not None
         loc: SourceLocation = self.sites[site].stmt.loc
         key = (code, loc, CORES[self.core][:3])
         if not launch.log.seen(key):
@@ -120,24 +129,18 @@ class CoreRuntime:
 
     def out_of_bounds(self, site: int, tensor: int, where: tuple[int, ...]) -> None:
         launch = self.state.launch
-        assert launch is not None
-        name = launch.tensor_names[tensor]
-        raise_now = Finding(
-            code="AI-BOUND-001",
-            severity=ERROR,
-            message=f"{self.sites[site].op} reaches {name}{list(where)}, outside the tensor "
-            f"(block {self.state.block}, {CORES[self.core]})",
-            kernel=launch.kernel,
-            loc=self.sites[site].stmt.loc,
-            fix="guard the access, or correct the index (block ids and slots come from the caller)",
+        self._stop(
+            ("bounds", site),
+            "AI-BOUND-001",
+            f"{self.sites[site].op} reaches {launch.tensor_names[tensor]}{list(where)}, outside the "
+            "tensor",
+            site,
+            "guard the access, or correct the index (block ids and slots come from the caller)",
         )
-        launch.log.add(("bounds", site, self.core), raise_now)
-        raise StopLaunch
 
     def beyond_border(self, site: int, tensor: int, where: tuple[int, ...]) -> None:
         """A move of one row that lies past the tensor's end: the device clips it to nothing."""
         launch = self.state.launch
-        assert launch is not None
         self.report(
             "AI-BOUND-008",
             WARNING,
@@ -148,35 +151,90 @@ class CoreRuntime:
         )
 
     def out_of_buffer(self, site: int, buffer: int, offset: int, last: int) -> None:
-        launch = self.state.launch
-        assert launch is not None
-        name = next(
-            f.view.buffer.name for f in self.sites[site].footprints if f.view.buffer.uid == buffer
+        name = self._buffer_name(site, buffer)
+        self._stop(
+            ("buffer bounds", site),
+            "AI-BOUND-002",
+            f"{self.sites[site].op} starts at element {offset} of {name}; the last start "
+            f"that stays inside is {last}",
+            site,
+            "correct the index, or enlarge the buffer",
         )
-        finding = Finding(
-            code="AI-BOUND-002",
-            severity=ERROR,
-            message=f"{self.sites[site].op} starts at element {offset} of {name}; the last start "
-            f"that stays inside is {last} (block {self.state.block}, {CORES[self.core]})",
-            kernel=launch.kernel,
-            loc=self.sites[site].stmt.loc,
-            fix="correct the index, or enlarge the buffer",
+
+    def outside_tensor(self, site: int, tensor: int) -> Callable[[tuple[int, ...]], None]:
+        """The report of an index outside a tensor."""
+        return lambda where: self.out_of_bounds(site, tensor, where)
+
+    def outside_buffer(
+        self, site: int, buffer: tuple[str, tuple[int, ...]]
+    ) -> Callable[[tuple[int, ...]], None]:
+        """The report of an index outside an on-chip buffer, given its name and shape."""
+
+        def report(where: tuple[int, ...]) -> None:
+            name, shape = buffer
+            self._stop(
+                ("buffer bounds", site),
+                "AI-BOUND-002",
+                f"{self.sites[site].op} reaches {name}{list(where)}, outside the buffer's shape "
+                f"{list(shape)}",
+                site,
+                "correct the index, guard it with T.if_then_else, or enlarge the buffer",
+            )
+
+        return report
+
+    def does_not_fit(self, site: int, moved: tuple[int, int], tile: tuple[int, int]) -> None:
+        """The global side of a move names more than the on-chip side."""
+        self._stop(
+            ("fit", site),
+            "AI-BOUND-011",
+            f"{self.sites[site].op} moves {moved[0]} rows of {moved[1]} elements (the global side "
+            f"decides), the on-chip side names {tile[0]} rows of {tile[1]}",
+            site,
+            "slice both sides alike",
         )
-        launch.log.add(("buffer bounds", site, self.core), finding)
-        raise StopLaunch
 
     def misaligned(self, site: int, buffer: int, offset: int) -> None:
-        name = next(
-            f.view.buffer.name for f in self.sites[site].footprints if f.view.buffer.uid == buffer
-        )
         self.report(
             "AI-BOUND-006",
             ERROR,
-            f"{self.sites[site].op} operand {name} starts at element {offset}, not on a 32-byte "
-            "boundary",
+            f"{self.sites[site].op} operand {self._buffer_name(site, buffer)} starts at element "
+            f"{offset}, not on a 32-byte boundary",
             site,
             "pad the rows to a multiple of 32 bytes",
         )
+
+    def outside_source(self, site: int, buffer: str, offset: int, size: int) -> None:
+        """A gather reaches past the end of the memory that its source lies in."""
+        self._stop(
+            ("gather", site),
+            "AI-BOUND-002",
+            f"{self.sites[site].op} reads at byte {offset} from the start of {buffer}, the memory ends "
+            f"after {size}",
+            site,
+            "correct the offsets: they are bytes, relative to the start of the source",
+        )
+
+    def _buffer_name(self, site: int, buffer: int) -> str:
+        views = (f.view for f in self.sites[site].footprints)
+        return next(v.buffer.name for v in views if v.buffer.uid == buffer)
+
+    def _stop(
+        self, key: tuple[object, ...], code: str, message: str, site: int, fix: str
+    ) -> NoReturn:
+        launch = self.state.launch
+        launch.log.add(
+            (*key, self.core),
+            Finding(
+                code=code,
+                severity=ERROR,
+                message=f"{message} (block {self.state.block}, {CORES[self.core]})",
+                kernel=launch.kernel,
+                loc=self.sites[site].stmt.loc,
+                fix=fix,
+            ),
+        )
+        raise StopLaunch
 
 
 class StopLaunch(Exception):

@@ -48,10 +48,9 @@ def collect(cores: Iterable[BoundCore]) -> Counters:
     cycles: dict[str, int] = {}
     for core in cores:
         for site, count, moved in zip(core.source.sites, core.counts, core.gm_bytes):
-            if not count:
-                continue
-            instructions[site.pipe] = instructions.get(site.pipe, 0) + count
-            cycles[site.pipe] = cycles.get(site.pipe, 0) + count * site.cycles
+            if count:
+                instructions[site.pipe] = instructions.get(site.pipe, 0) + count
+                cycles[site.pipe] = cycles.get(site.pipe, 0) + count * site.cycles
             instruction = site.instruction
             if not moved or instruction is None:
                 continue

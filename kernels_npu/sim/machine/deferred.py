@@ -22,6 +22,10 @@ class EventCounters:
         """A set takes effect."""
         self._counts[key] = self._counts.get(key, 0) + 1
 
+    def ready(self, key: tuple[str, str, Any]) -> bool:
+        """Whether `take` would succeed."""
+        return self._counts.get(key, 0) > 0
+
     def take(self, key: tuple[str, str, Any]) -> bool:
         """Consume a set if there is one."""
         count = self._counts.get(key, 0)
@@ -36,11 +40,17 @@ class EventCounters:
 
 
 class PipeQueues:
-    """The issued but not yet effective instructions of one core, in order per pipe."""
+    """The issued but not yet effective instructions of one core, in order per pipe.
+
+    Items are ('op', kernel, arguments, site), ('set', dst, event), ('wait', src, event) and
+    ('cross', flag, mode, site, clock).
+    """
 
     def __init__(self, runtime: CoreRuntime) -> None:
         self._runtime = runtime
         self.events = EventCounters()
+        #: site of the instruction that is taking effect, -1 between instructions
+        self.executing = -1
         self.by_pipe: dict[str, deque[tuple[Any, ...]]] = {pipe: deque() for pipe in PIPES[1:]}
 
     def idle(self, pipes: tuple[str, ...]) -> bool:
@@ -59,7 +69,9 @@ class PipeQueues:
         item = queue[0]
         kind = item[0]
         if kind == "op":
+            self.executing = item[3]
             item[1](*item[2])
+            self.executing = -1
         elif kind == "set":
             self.events.add((pipe, item[1], item[2]))
         elif kind == "wait":

@@ -1,12 +1,14 @@
-"""Scalar expressions as Python source text, with the device's integer semantics."""
+"""Scalar expressions as Python source text, with the device's arithmetic."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kernels_npu.sim import ir
-from kernels_npu.sim.scalar_ops import UNARY, is_float
+from kernels_npu.sim.machine.intervals import Interval, exact, interval
+from kernels_npu.sim.machine.scalar_math import EXACT_UNARY, int_range, round_to
+from kernels_npu.sim.scalar_ops import is_float
 
 _INFIX = {
     "add": "+",
@@ -24,9 +26,11 @@ _INFIX = {
     "bitor": "|",
     "bitxor": "^",
 }
-
-#: Names that generated code may use; the code generator puts them into its globals.
-RUNTIME_NAMES = {f"u_{name}": fn for name, fn in UNARY.items()} | {"inf": math.inf, "nan": math.nan}
+#: Integer operations whose result may leave the dtype's range.
+_WRAPPING = frozenset(
+    {"add", "sub", "mul", "shl", "pow", "floordiv", "div", "neg", "bitnot", "abs"}
+)
+_FLOAT_FUNCTIONS = {"div": "fdiv", "floordiv": "ffloordiv", "mod": "fmod", "pow": "power"}
 
 
 class ExpressionWriter:
@@ -38,62 +42,55 @@ class ExpressionWriter:
     def __init__(self, load: Callable[[ir.Load], str]) -> None:
         self._load = load
         self._names: dict[int, str] = {}
-        self._non_negative: set[int] = set()
-        self._outer: dict[int, str] = {}
-        self._used: dict[str, None] = {}
+        self._intervals: dict[int, Interval] = {}
 
-    def bind(self, var: ir.Var, name: str, *, non_negative: bool) -> None:
-        """Make `name` the Python name of `var`."""
+    def bind(self, var: ir.Var, name: str, values: Interval | None = None) -> None:
+        """Make `name` the Python name of `var`, whose values lie in `values`."""
         self._names[var.uid] = name
-        if non_negative:
-            self._non_negative.add(var.uid)
+        if values is not None:
+            self._intervals[var.uid] = values
         else:
-            self._non_negative.discard(var.uid)
+            self._intervals.pop(var.uid, None)
 
-    def bind_id(self, uid: int, name: str) -> None:
-        """Make `name` the Python name of the variable with id `uid`."""
-        self._names[uid] = name
-
-    def adopt(self, other: ExpressionWriter, used: dict[str, None]) -> None:
-        """Know the variables of `other`; names of those that get written are collected in `used`."""
-        self._outer = other._names
-        self._used = used
-
-    def _name(self, var: ir.Var) -> str:
+    def name_of(self, var: ir.Var) -> str:
+        """The Python name of `var`."""
         name = self._names.get(var.uid)
-        if name is None and var.uid in self._outer:
-            name = self._outer[var.uid]
-            self._used[name] = None
         if name is None:
             raise KeyError(f"variable {var.name} is used where it is not defined")
         return name
 
-    def non_negative(self, expr: ir.Expr) -> bool:
-        """Whether `expr` is an integer that is provably >= 0, so that C and Python division agree."""
-        if isinstance(expr, ir.Const):
-            return expr.value >= 0
-        if isinstance(expr, ir.Var):
-            return expr.uid in self._non_negative
-        if isinstance(expr, ir.Binary):
-            if expr.op in ("add", "mul", "floordiv", "mod", "min", "shr", "bitand"):
-                return self.non_negative(expr.a) and self.non_negative(expr.b)
-            if expr.op == "max":
-                return self.non_negative(expr.a) or self.non_negative(expr.b)
-            return expr.dtype == "bool"
-        if isinstance(expr, ir.Select):
-            return self.non_negative(expr.a) and self.non_negative(expr.b)
-        return False
+    # ------------------------------------------------------------------ ranges
+
+    def values_of_var(self, var: ir.Var) -> Interval:
+        """Least and greatest value of an integer variable."""
+        return self._intervals.get(var.uid) or int_range(var.dtype)
+
+    def values(self, expr: ir.Expr) -> Interval:
+        """Least and greatest value of an integer expression."""
+        return interval(expr, self.values_of_var)
+
+    def within(self, expr: ir.Expr, low: int, high: int) -> bool:
+        """Whether the integer `expr` is provably in [low, high]."""
+        first, last = self.values(expr)
+        return low <= first and last <= high
+
+    def _wraps(self, expr: ir.Expr) -> bool:
+        low, high = exact(expr, self.values_of_var)
+        bottom, top = int_range(expr.dtype)
+        return low < bottom or high > top
+
+    # ------------------------------------------------------------------ text
 
     def text(self, expr: ir.Expr) -> str:
         """Python source that evaluates `expr`."""
         if isinstance(expr, ir.Const):
-            return _literal(expr.value)
+            return literal(expr)
         if isinstance(expr, ir.Var):
-            return self._name(expr)
+            return self.name_of(expr)
         if isinstance(expr, ir.Binary):
             return self._binary(expr)
         if isinstance(expr, ir.Unary):
-            return f"u_{expr.op}({self.text(expr.a)})"
+            return self._rounded(f"u_{expr.op}({self.text(expr.a)})", expr)
         if isinstance(expr, ir.Cast):
             return self._cast(expr)
         if isinstance(expr, ir.Reinterpret):
@@ -105,55 +102,113 @@ class ExpressionWriter:
             return self._load(expr)
         raise TypeError(f"no code for {expr!r}")
 
+    def address(self, indices: tuple[ir.Expr, ...], shape: tuple[ir.Expr | int, ...]) -> str:
+        """The flat element offset of `indices`; addresses do not wrap."""
+        text = ""
+        for index, size in zip(indices, shape):
+            if not text:
+                text = self.text(index)
+            else:
+                text = f"({text} * {self.text(ir.as_expr(size))} + {self.text(index)})"
+        return text or "0"
+
+    def _rounded(self, text: str, expr: ir.Unary | ir.Binary) -> str:
+        """`text` brought into the dtype of `expr`."""
+        if is_float(expr.dtype):
+            if expr.op in EXACT_UNARY or expr.dtype == "float64":
+                return text
+            return _round(text, expr.dtype)
+        if expr.op in _WRAPPING and expr.dtype != "bool" and self._wraps(expr):
+            return _wrap(text, expr.dtype)
+        return text
+
     def _binary(self, expr: ir.Binary) -> str:
         a, b = self.text(expr.a), self.text(expr.b)
-        if expr.op in _INFIX:
-            return f"({a} {_INFIX[expr.op]} {b})"
         if expr.op in ("and", "or"):
             return f"bool({a} {expr.op} {b})"
         if expr.op in ("min", "max"):
             return f"{expr.op}({a}, {b})"
+        if expr.dtype == "bool" and expr.op in _INFIX:
+            return f"({a} {_INFIX[expr.op]} {b})"
+        if is_float(expr.dtype) and expr.op in _FLOAT_FUNCTIONS:
+            return self._rounded(f"{_FLOAT_FUNCTIONS[expr.op]}({a}, {b})", expr)
+        if expr.op in _INFIX:
+            return self._rounded(f"({a} {_INFIX[expr.op]} {b})", expr)
         if expr.op == "pow":
-            return f"({a} ** {b})"
-        if is_float(expr.dtype):
-            return {"div": "fdiv", "floordiv": "ffloordiv", "mod": "fmod"}[expr.op] + f"({a}, {b})"
-        exact = self.non_negative(expr.a) and self.non_negative(expr.b)
+            return self._rounded(f"({a} ** {b})", expr)
+        # C divides toward zero; Python's operators agree when nothing is negative.
+        agrees = self.values(expr.a)[0] >= 0 and self.values(expr.b)[0] >= 0
         if expr.op == "mod":
-            return f"({a} % {b})" if exact else f"trunc_mod({a}, {b})"
-        return f"({a} // {b})" if exact else f"trunc_div({a}, {b})"
+            return f"({a} % {b})" if agrees else f"trunc_mod({a}, {b})"
+        return self._rounded(f"({a} // {b})" if agrees else f"trunc_div({a}, {b})", expr)
 
     def _cast(self, expr: ir.Cast) -> str:
-        text = self.text(expr.a)
-        if expr.dtype in ("float32", "float64") and is_float(expr.a.dtype):
-            return text
-        if is_float(expr.dtype):
-            return (
-                f"float({text})" if expr.dtype == "float32" else f"round_to({text}, {expr.dtype!r})"
-            )
-        if expr.dtype == "bool":
+        text, source, target = self.text(expr.a), expr.a.dtype, expr.dtype
+        if target == "bool":
             return f"bool({text})"
-        if expr.dtype == "int64" or (expr.dtype == "int32" and not is_float(expr.a.dtype)):
-            return f"int({text})"
-        return f"wrap_int({text}, {expr.dtype!r})"
+        if is_float(target):
+            if is_float(source) and (source == target or _WIDTH[target] > _WIDTH[source]):
+                return text
+            small = not is_float(source) and self.within(expr.a, -(2**24), 2**24)
+            if target == "float64" or (target == "float32" and small):
+                return f"float({text})"
+            return _round(text, target)
+        if is_float(source):
+            return f"float_to_int({text}, {target!r})"
+        return _wrap(text, target) if self._wraps(expr) else text
 
 
-def _literal(value: bool | int | float) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else ("inf" if value > 0 else "(-inf)")
+#: Float formats by what they can hold: a value moves to a greater one unchanged.
+_WIDTH = {
+    "float64": 3,
+    "float32": 2,
+    "float16": 1,
+    "bfloat16": 1,
+    "float8_e4m3": 0,
+    "float8_e5m2": 0,
+}
+
+
+def _round(text: str, dtype: str) -> str:
+    return f"float(f32({text}))" if dtype == "float32" else f"round_to({text}, {dtype!r})"
+
+
+def _wrap(text: str, dtype: str) -> str:
+    low, high = int_range(dtype)
+    mask = high - low
+    return f"({text} & {mask})" if low == 0 else f"(({text} + {-low} & {mask}) - {-low})"
+
+
+def literal(expr: ir.Const) -> str:
+    """The text of a constant, rounded to its dtype."""
+    value = expr.value
+    if is_float(expr.dtype):
+        number = float(value)
+        if not math.isfinite(number):
+            return "nan" if math.isnan(number) else ("inf" if number > 0 else "(-inf)")
+        value = number if expr.dtype == "float64" else round_to(number, expr.dtype)
+        if not math.isfinite(value):
+            return "inf" if value > 0 else "(-inf)"
     return repr(value) if isinstance(value, bool) or value >= 0 else f"({value!r})"
+
+
+def parts_of(expr: ir.Expr) -> Iterator[ir.Expr]:
+    """The direct operands of `expr`."""
+    if isinstance(expr, ir.Load):
+        yield from expr.indices
+    elif isinstance(expr, ir.Binary):
+        yield expr.a
+        yield expr.b
+    elif isinstance(expr, (ir.Unary, ir.Cast, ir.Reinterpret)):
+        yield expr.a
+    elif isinstance(expr, ir.Select):
+        yield from (expr.cond, expr.a, expr.b)
 
 
 def loads_of(expr: ir.Expr) -> list[ir.Load]:
     """Buffer reads inside `expr`, innermost first."""
-    if isinstance(expr, ir.Load):
-        return [load for i in expr.indices for load in loads_of(i)] + [expr]
-    if isinstance(expr, ir.Binary):
-        return loads_of(expr.a) + loads_of(expr.b)
-    if isinstance(expr, (ir.Unary, ir.Cast, ir.Reinterpret)):
-        return loads_of(expr.a)
-    if isinstance(expr, ir.Select):
-        return loads_of(expr.cond) + loads_of(expr.a) + loads_of(expr.b)
-    return []
+    found = [load for part in parts_of(expr) for load in loads_of(part)]
+    return [*found, expr] if isinstance(expr, ir.Load) else found
 
 
 def multiple_of(expr: ir.Expr, factor: int) -> bool:

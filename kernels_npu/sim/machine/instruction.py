@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -20,6 +20,13 @@ AnyArray = npt.NDArray[Any]
 TaintRule = Callable[[list[AnyArray], tuple[int, ...]], AnyArray]
 
 
+class DeqScale:
+    """Stands for the register that `T.set_deq_scale` sets, as an argument of a kernel."""
+
+
+DEQ_SCALE = DeqScale()
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Instruction:
     """What the code generator needs of an operation.
@@ -32,6 +39,12 @@ class Instruction:
     gm_path: e.g. `GM->UB` for moves. stages: parts on different pipes, executed in this order.
     scalar_barrier: a scalar operand is read from UB, before which the compiler puts a full barrier.
     atomic: global accesses of this instruction never conflict with each other.
+    data_reads: what the result is made of although an earlier stage read it.
+    reads_unless: further reads that happen unless the condition holds (an accumulator, unless `init`).
+    clobbers: hidden buffers that are left with nothing of use.
+    clips: the on-chip side of a move covers only what moves, unless `clears` holds.
+    prologue: executed first when the tensor's border clips the move (the fill with the pad value).
+    tile: what a moved rectangle must fit, when that is not the on-chip side of the checks.
     """
 
     op: str
@@ -48,14 +61,25 @@ class Instruction:
     stages: tuple[Instruction, ...] = ()
     scalar_barrier: bool = False
     atomic: bool = False
+    data_reads: tuple[View, ...] = ()
+    reads_unless: tuple[ir.Expr, tuple[View, ...]] | None = None
+    clobbers: tuple[View, ...] = ()
+    clips: bool = False
+    clears: ir.Expr | None = None
+    prologue: Instruction | None = None
+    tile: View | None = None
 
 
 @dataclass(frozen=True)
 class LoweringContext:
-    """What an operation may depend on besides its operands."""
+    """What an operation may depend on besides its operands.
+
+    stage_bytes: how much of L0A and L0B belongs to buffers of the kernel, which `gemm_v0` overwrites.
+    """
 
     target: str
     soc: Soc
+    stage_bytes: Mapping[str, int] = field(default_factory=dict)
     notes: list[tuple[str, str, str, ir.Stmt]] = field(default_factory=list)
 
     def note(self, code: str, severity: str, message: str, stmt: ir.Stmt) -> None:

@@ -1,4 +1,4 @@
-"""Happens-before checking of one block: epochs per agent, vector clocks carried by flags.
+"""Happens-before checking of the blocks that are alive together: epochs per agent, clocks carried by flags.
 
 An agent is a pipe of a core. Within an agent, program order holds; a flag carries the clock of the pipe
 that set it to the pipe that waits; everything a core issues is ordered after what its scalar unit has
@@ -11,10 +11,11 @@ from collections import deque
 from collections.abc import Callable
 
 from kernels_npu.sim.machine.shadow import (
-    AGENT_COUNT,
     AGENTS_PER_CORE,
+    CORES_PER_BLOCK,
     PIPE_INDEX,
     Cell,
+    ElementTrace,
 )
 
 Clock = list[int]
@@ -22,27 +23,30 @@ Clock = list[int]
 HazardSink = Callable[[str, int, int, int, int, Cell, Cell], None]
 
 _SCALAR, _VECTOR = PIPE_INDEX["S"], PIPE_INDEX["V"]
+_PIPES = len(PIPE_INDEX)
 
 
 class Monitor:
-    """Clocks of a block's agents and the access checks that use them.
+    """Clocks of the agents of `slots` blocks and the access checks that use them.
 
+    Cores are numbered through: core `c` of block slot `s` is `s * CORES_PER_BLOCK + c`.
     auto_sync: the compiler orders the pipes within a core, so each core is a single agent.
     """
 
-    def __init__(self, auto_sync: bool, on_hazard: HazardSink) -> None:
+    def __init__(self, auto_sync: bool, on_hazard: HazardSink, slots: int = 1) -> None:
         self.auto_sync = auto_sync
         self.on_hazard = on_hazard
+        cores = slots * CORES_PER_BLOCK
+        self._agents = cores * AGENTS_PER_CORE
         #: what each agent knows of the others; lists are shared between agents and never changed
-        self._known: list[Clock] = [[0] * AGENT_COUNT] * AGENT_COUNT
+        self._known: list[Clock] = [[0] * self._agents] * self._agents
         #: each agent's own epoch
-        self._own = [1] * AGENT_COUNT
-        cores = AGENT_COUNT // AGENTS_PER_CORE
+        self._own = [1] * self._agents
         self._issue_version = [0] * cores
-        self._seen_version = [0] * AGENT_COUNT
+        self._seen_version = [0] * self._agents
         self._joined = [False] * cores
         self._flags: dict[tuple[int, str, str, int], deque[Clock]] = {}
-        self._partners = [self._partner(agent) for agent in range(AGENT_COUNT)]
+        self._partners = [self._partner(agent) for agent in range(self._agents)]
 
     def agent(self, core: int, pipe: str) -> int:
         """The agent that executes `pipe` of `core`."""
@@ -104,6 +108,46 @@ class Monitor:
         if cell.readers:
             cell.readers.clear()
 
+    # ------------------------------------------------------------------ accesses of single elements
+
+    def touch_element(
+        self, agent: int, cells: list[Cell], run: Cell, site: int, *, write: bool
+    ) -> int:
+        """Check an element access of a scalar unit against `cells`; its clock, to be recorded."""
+        known = self._current(agent)
+        partner = self._partners[agent]
+        for other in cells:
+            writer = other.writer
+            if (
+                writer >= 0
+                and writer != agent
+                and other.write_clock > known[writer]
+                and writer != partner
+            ):
+                kind = "WAW" if write else "RAW"
+                self.on_hazard(kind, writer, other.write_site, agent, site, run, other)
+            if write and other.readers:
+                for reader, (when, where) in other.readers.items():
+                    if reader != agent and when > known[reader] and reader != partner:
+                        self.on_hazard("WAR", reader, where, agent, site, run, other)
+        return self._own[agent]
+
+    def against_elements(
+        self, agent: int, trace: ElementTrace, cell: Cell, site: int, *, write: bool
+    ) -> None:
+        """Check an access of another unit against what the core's scalar unit did to single elements."""
+        scalar = agent // AGENTS_PER_CORE * AGENTS_PER_CORE
+        if agent == scalar or self._partners[agent] == scalar:
+            return
+        known = self._current(agent)[scalar]
+        older = trace.newer_write(cell, known)
+        if older >= 0:
+            kind = "WAW" if write else "RAW"
+            self.on_hazard(kind, scalar, older, agent, site, cell, cell)
+        older = trace.newer_read(cell, known) if write else -1
+        if older >= 0:
+            self.on_hazard("WAR", scalar, older, agent, site, cell, cell)
+
     # ------------------------------------------------------------------ ordering
 
     def _join(self, agent: int, other: Clock) -> Clock:
@@ -118,6 +162,11 @@ class Monitor:
         clock = list(self._current(agent))
         clock[agent] = self._own[agent]
         self._own[agent] += 1
+        partner = self._partners[agent]
+        if agent % AGENTS_PER_CORE == _VECTOR and partner != agent:
+            # The compiler lets the vector unit wait for the scalar unit, so its flag covers both.
+            clock[partner] = self._own[partner]
+            self._own[partner] += 1
         return clock
 
     def acquire(self, core: int, pipe: str, clock: Clock) -> None:
@@ -149,26 +198,35 @@ class Monitor:
         if self.auto_sync:
             return
         first = core * AGENTS_PER_CORE
-        agents = range(first, first + len(PIPE_INDEX))
+        agents = range(first, first + _PIPES)
         if self._joined[core]:
             merged = list(map(max, *(self._known[a] for a in agents)))
             self._joined[core] = False
         else:
             merged = self._known[first].copy()
-        merged[first : first + len(PIPE_INDEX)] = self._own[first : first + len(PIPE_INDEX)]
+        merged[first : first + _PIPES] = self._own[first : first + _PIPES]
         version = self._issue_version[core]
         for agent in agents:
             self._known[agent] = merged
             self._own[agent] += 1
             self._seen_version[agent] = version
 
+    def join_cores(self, cores: list[int]) -> None:
+        """`sync_all`: everything that `cores` did happens before everything that they do next."""
+        agents = [c * AGENTS_PER_CORE + p for c in cores for p in range(AGENTS_PER_CORE)]
+        merged = list(map(max, *(self._known[a] for a in agents)))
+        for agent in agents:
+            merged[agent] = self._own[agent]
+        for agent in agents:
+            self._known[agent] = merged
+            self._own[agent] += 1
+            self._seen_version[agent] = self._issue_version[agent // AGENTS_PER_CORE]
+        for core in cores:
+            self._joined[core] = False
+
     def block_boundary(self) -> None:
-        """Everything of the previous block is over: start all agents after all others."""
-        merged = list(map(max, *self._known, self._own))
-        self._known = [merged] * AGENT_COUNT
-        self._own = [own + 1 for own in self._own]
-        self._joined = [False] * len(self._joined)
-        self._seen_version = [self._issue_version[a // AGENTS_PER_CORE] for a in range(AGENT_COUNT)]
+        """Everything before is over: start all agents after all others."""
+        self.join_cores(list(range(self._agents // AGENTS_PER_CORE)))
 
     def leftover_flags(self) -> list[tuple[int, str, str, int, int]]:
         """(core, src, dst, event, count) of flags still set; forgets them."""

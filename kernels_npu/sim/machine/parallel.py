@@ -1,96 +1,18 @@
-"""`T.Parallel`: every statement over its whole index space, as NumPy expressions.
+"""`T.Parallel`: which loops run as NumPy expressions, and what those expressions call.
 
-Loop variables become index arrays; element reads become fancy indexing. A statement whose destination
-does not use all loop variables carries values between iterations and cannot be vectorised.
+The compiler turns a loop into vector instructions, each statement over the whole index space, or, when
+no pattern fits, into a loop of element assignments by the scalar unit. The latter runs as NumPy
+expressions too, unless an iteration depends on another one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from kernels_npu.sim import ir
-from kernels_npu.sim.dtypes import numpy_dtype
-from kernels_npu.sim.machine.expressions import ExpressionWriter
-from kernels_npu.sim.machine.instruction import AnyArray
-
-_UNARY: dict[str, Callable[..., object]] = {
-    "neg": np.negative,
-    "not": np.logical_not,
-    "bitnot": np.bitwise_not,
-    "abs": np.abs,
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "log": np.log,
-    "log2": np.log2,
-    "sqrt": np.sqrt,
-    "rsqrt": lambda a: 1 / np.sqrt(a),
-    "sin": np.sin,
-    "cos": np.cos,
-    "tanh": np.tanh,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round": np.rint,
-    "trunc": np.trunc,
-}
-
-
-def _cast(value: AnyArray, dtype: str) -> AnyArray:
-    target = numpy_dtype(dtype)
-    if target.kind in "iu" and np.asarray(value).dtype.kind not in "iub":
-        value = np.trunc(np.asarray(value, dtype=np.float64))
-    return np.asarray(value).astype(target)
-
-
-def _scatter(
-    target: AnyArray, index: tuple[AnyArray, ...], value: AnyArray, mask: AnyArray | None
-) -> None:
-    if mask is None:
-        target[index] = value
-        return
-    shape = np.broadcast_shapes(mask.shape, *(np.shape(i) for i in index))
-    chosen = np.broadcast_to(mask, shape)
-    where = tuple(np.broadcast_to(i, shape)[chosen] for i in index)
-    target[where] = np.broadcast_to(value, shape)[chosen]
-
-
-VECTOR_SERVICES: dict[str, object] = {
-    **{f"pu_{name}": fn for name, fn in _UNARY.items()},
-    "p_min": np.minimum,
-    "p_max": np.maximum,
-    "p_where": np.where,
-    "p_and": np.logical_and,
-    "p_or": np.logical_or,
-    "p_cast": _cast,
-    "p_scatter": _scatter,
-}
-
-
-class VectorWriter(ExpressionWriter):
-    """Writes expressions whose loop variables are index arrays."""
-
-    def _binary(self, expr: ir.Binary) -> str:
-        functions = {"min": "p_min", "max": "p_max", "and": "p_and", "or": "p_or"}
-        if expr.op in functions:
-            return f"{functions[expr.op]}({self.text(expr.a)}, {self.text(expr.b)})"
-        if expr.op == "div":
-            return f"({self.text(expr.a)} / {self.text(expr.b)})"
-        if expr.op in ("floordiv", "mod"):
-            symbol = "//" if expr.op == "floordiv" else "%"
-            return f"({self.text(expr.a)} {symbol} {self.text(expr.b)})"
-        return super()._binary(expr)
-
-    def text(self, expr: ir.Expr) -> str:
-        if isinstance(expr, ir.Unary):
-            return f"pu_{expr.op}({self.text(expr.a)})"
-        if isinstance(expr, ir.Select):
-            cond, a, b = (self.text(e) for e in (expr.cond, expr.a, expr.b))
-            return f"p_where({cond}, {a}, {b})"
-        if isinstance(expr, ir.Cast):
-            return f"p_cast({self.text(expr.a)}, {expr.dtype!r})"
-        return super().text(expr)
+from kernels_npu.sim.machine.expressions import loads_of, parts_of
+from kernels_npu.sim.machine.operands import strides_of
+from kernels_npu.sim.passes.parallel_lowering import lower_parallel
 
 
 @dataclass(frozen=True)
@@ -101,50 +23,22 @@ class MaskedStore:
     conditions: tuple[ir.Expr, ...]
 
 
-def flatten(
-    body: tuple[ir.Stmt, ...], conditions: tuple[ir.Expr, ...] = ()
-) -> list[MaskedStore] | None:
-    """The assignments of a body; None when it holds anything but assignments and branches."""
-    found: list[MaskedStore] = []
-    for stmt in body:
-        if isinstance(stmt, ir.Store):
-            found.append(MaskedStore(stmt, conditions))
-            continue
-        if not isinstance(stmt, ir.If):
-            return None
-        for branch, extra in ((stmt.then, stmt.cond), (stmt.orelse, ir.unary("not", stmt.cond))):
-            nested = flatten(branch, (*conditions, extra))
-            if nested is None:
-                return None
-            found += nested
-    return found
+@dataclass(frozen=True)
+class ParallelPlan:
+    """How a loop runs. vector: as vector instructions, otherwise by the scalar unit."""
+
+    stores: tuple[MaskedStore, ...]
+    vector: bool
 
 
-def variables(expr: ir.Expr) -> set[int]:
-    """The ids of all variables in `expr`."""
-    if isinstance(expr, ir.Var):
-        return {expr.uid}
-    if isinstance(expr, ir.Load):
-        return set().union(*(variables(i) for i in expr.indices)) if expr.indices else set()
-    if isinstance(expr, ir.Binary):
-        return variables(expr.a) | variables(expr.b)
-    if isinstance(expr, (ir.Unary, ir.Cast, ir.Reinterpret)):
-        return variables(expr.a)
-    if isinstance(expr, ir.Select):
-        return variables(expr.cond) | variables(expr.a) | variables(expr.b)
-    return set()
-
-
-def vectorisable(loop: ir.Parallel) -> list[MaskedStore] | None:
-    """The assignments of `loop` when each may run over the whole index space at once."""
-    stores = flatten(loop.body)
-    if stores is None:
+def plan_parallel(loop: ir.Parallel) -> ParallelPlan | None:
+    """The statements of `loop`, each to run over the whole index space; None to run it serially."""
+    stores = _flatten(loop.body)
+    if stores is None or any(item.store.buffer.scope == "var" for item in stores):
         return None
-    for item in stores:
-        used = set().union(*(variables(i) for i in item.store.indices))
-        if any(var.uid not in used for var in loop.vars):
-            return None
-    return stores
+    vector = lower_parallel(loop) is not None and not _indirect(stores)
+    independent = _independent if not vector else _well_defined
+    return ParallelPlan(tuple(stores), vector) if independent(stores, loop) else None
 
 
 def as_serial(loop: ir.Parallel) -> tuple[ir.Stmt, ...]:
@@ -161,3 +55,216 @@ def as_serial(loop: ir.Parallel) -> tuple[ir.Stmt, ...]:
             ),
         )
     return body
+
+
+def _flatten(
+    body: tuple[ir.Stmt, ...], conditions: tuple[ir.Expr, ...] = ()
+) -> list[MaskedStore] | None:
+    """The assignments of a body; None when it holds anything but assignments and branches."""
+    found: list[MaskedStore] = []
+    for stmt in body:
+        if isinstance(stmt, ir.Store):
+            found.append(MaskedStore(stmt, conditions))
+            continue
+        if not isinstance(stmt, ir.If):
+            return None
+        for branch, extra in ((stmt.then, stmt.cond), (stmt.orelse, ir.unary("not", stmt.cond))):
+            nested = _flatten(branch, (*conditions, extra))
+            if nested is None:
+                return None
+            found += nested
+    return found
+
+
+# --------------------------------------------------------------------------- dependences
+
+
+def _indirect(stores: list[MaskedStore]) -> bool:
+    """Whether an index is itself read from memory."""
+    return any(
+        loads_of(index)
+        for item in stores
+        for indices in [item.store.indices, *(load.indices for load in _loads(item))]
+        for index in indices
+    )
+
+
+def _loads(item: MaskedStore) -> list[ir.Load]:
+    expressions = [item.store.value, *item.store.indices, *item.conditions]
+    return [load for expr in expressions for load in loads_of(expr)]
+
+
+def _well_defined(stores: list[MaskedStore], loop: ir.Parallel) -> bool:
+    """A statement that updates an element must not meet the same element in two iterations."""
+    return all(
+        not any(load.buffer is item.store.buffer for load in _loads(item))
+        or _injective(item.store, loop)
+        for item in stores
+    )
+
+
+def _independent(stores: list[MaskedStore], loop: ir.Parallel) -> bool:
+    """Whether no iteration reads what another one writes, so that the order does not matter."""
+    written: dict[ir.Buffer, list[ir.Store]] = {}
+    for item in stores:
+        written.setdefault(_root(item.store.buffer), []).append(item.store)
+    for item in stores:
+        for load in _loads(item):
+            for store in written.get(_root(load.buffer), []):
+                same = store.buffer is load.buffer and _same(store.indices, load.indices)
+                if not same or not _injective(store, loop):
+                    return False
+    # Several statements may write the same element only in the same iteration.
+    return all(
+        len(several) == 1
+        or (
+            all(s.buffer is several[0].buffer for s in several)
+            and all(_same(s.indices, several[0].indices) for s in several)
+            and _injective(several[0], loop)
+        )
+        for several in written.values()
+    )
+
+
+def _root(buffer: ir.Buffer) -> ir.Buffer:
+    while buffer.alias_of is not None:
+        buffer = buffer.alias_of
+    return buffer
+
+
+def _same(a: tuple[ir.Expr, ...], b: tuple[ir.Expr, ...]) -> bool:
+    return len(a) == len(b) and all(_equal(x, y) for x, y in zip(a, b))
+
+
+def _equal(a: ir.Expr, b: ir.Expr) -> bool:
+    """Whether two expressions are built alike."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or a.dtype != b.dtype or isinstance(a, ir.Var):
+        return False
+    if isinstance(a, ir.Const) and isinstance(b, ir.Const):
+        return a.value == b.value
+    if getattr(a, "op", None) != getattr(b, "op", None):
+        return False
+    if isinstance(a, ir.Load) and isinstance(b, ir.Load) and a.buffer is not b.buffer:
+        return False
+    return _same(tuple(parts_of(a)), tuple(parts_of(b)))
+
+
+def _injective(store: ir.Store, loop: ir.Parallel) -> bool:
+    """Whether different iterations provably store to different elements."""
+    extents = dict(zip((v.uid for v in loop.vars), loop.extents))
+    sizes = [d if isinstance(d, int) else 1 << 40 for d in store.buffer.shape]
+    steps = dict.fromkeys(extents, 0)
+    for index, stride in zip(store.indices, strides_of(tuple(sizes))):
+        factors = affine_factors(index, set(extents))
+        if factors is None:
+            return False
+        for uid, factor in factors.items():
+            steps[uid] += factor * stride
+    reach = 1
+    for step, extent in sorted((abs(steps[uid]), extent) for uid, extent in extents.items()):
+        if extent > 1 and step < reach:
+            return False
+        reach = max(reach, step * (extent - 1) + reach)
+    return True
+
+
+def affine_factors(expr: ir.Expr, loop_vars: set[int]) -> dict[int, int] | None:
+    """Coefficients of the loop variables in `expr`, when the rest of it does not depend on them."""
+    if isinstance(expr, ir.Var):
+        return {expr.uid: 1} if expr.uid in loop_vars else {}
+    if isinstance(expr, ir.Binary) and expr.op in ("add", "sub"):
+        a, b = (affine_factors(e, loop_vars) for e in (expr.a, expr.b))
+        if a is None or b is None:
+            return None
+        sign = 1 if expr.op == "add" else -1
+        return {uid: a.get(uid, 0) + sign * b.get(uid, 0) for uid in {*a, *b}}
+    if isinstance(expr, ir.Binary) and expr.op == "mul":
+        for constant, other in ((expr.a, expr.b), (expr.b, expr.a)):
+            factors = affine_factors(other, loop_vars)
+            if isinstance(constant, ir.Const) and factors is not None:
+                return {uid: f * int(constant.value) for uid, f in factors.items()}
+    return {} if not mentions(expr, loop_vars) else None
+
+
+def mentions(expr: ir.Expr, loop_vars: set[int]) -> bool:
+    """Whether a loop variable occurs in `expr`."""
+    if isinstance(expr, ir.Var):
+        return expr.uid in loop_vars
+    return any(mentions(part, loop_vars) for part in parts_of(expr))
+
+
+# --------------------------------------------------------------------------- boxes
+
+
+@dataclass(frozen=True)
+class Box:
+    """What an access covers from its first element on: rows x cols elements, rows `pitch` apart."""
+
+    rows: int
+    cols: int
+    pitch: int
+
+
+def box_of(
+    indices: tuple[ir.Expr, ...], shape: tuple[ir.Expr | int, ...], loop: ir.Parallel
+) -> Box | None:
+    """The elements that an access reaches, when they form a box with ascending steps."""
+    if not all(isinstance(d, (int, ir.Const)) for d in shape[1:]):
+        return None
+    sizes = tuple(1 if i == 0 else int(ir.as_expr(d).value) for i, d in enumerate(shape))  # type: ignore[attr-defined]
+    extents = dict(zip((v.uid for v in loop.vars), loop.extents))
+    steps: dict[int, int] = {}
+    for index, stride in zip(indices, strides_of(sizes)):
+        factors = affine_factors(index, set(extents))
+        if factors is None:
+            return None
+        for uid, factor in factors.items():
+            steps[uid] = steps.get(uid, 0) + factor * stride
+    moving = sorted((s, extents[u]) for u, s in steps.items() if s != 0 and extents[u] > 1)
+    if any(step < 0 for step, _ in moving):
+        return None
+    if not moving:
+        return Box(1, 1, 1)
+    step, extent = moving[0]
+    if step == 1:
+        cols, rest = extent, moving[1:]
+    else:
+        cols, rest = 1, moving
+    if len(rest) > 1 or (rest and rest[0][0] < cols):
+        return None
+    return Box(rest[0][1], cols, rest[0][0]) if rest else Box(1, cols, cols)
+
+
+def at_origin(expr: ir.Expr, loop_vars: set[int]) -> ir.Expr:
+    """An affine `expr` with all loop variables 0."""
+    if isinstance(expr, ir.Var):
+        return ir.Const(0, expr.dtype) if expr.uid in loop_vars else expr
+    if isinstance(expr, ir.Binary) and mentions(expr, loop_vars):
+        return ir.binary(expr.op, at_origin(expr.a, loop_vars), at_origin(expr.b, loop_vars))
+    return expr
+
+
+def slices_of(indices: tuple[ir.Expr, ...], loop: ir.Parallel) -> list[int | None] | None:
+    """Per dimension the position of the loop variable that runs along it; None unless all are simple.
+
+    Simple: each index is loop-invariant or one variable plus something loop-invariant, and the variables
+    stand in the order of the loop.
+    """
+    order = {var.uid: position for position, var in enumerate(loop.vars)}
+    found: list[int | None] = []
+    last = -1
+    for index in indices:
+        factors = affine_factors(index, set(order))
+        if factors is None:
+            return None
+        moving = [(order[uid], factor) for uid, factor in factors.items() if factor]
+        if not moving:
+            found.append(None)
+            continue
+        if len(moving) > 1 or moving[0][1] != 1 or moving[0][0] <= last:
+            return None
+        last = moving[0][0]
+        found.append(last)
+    return found

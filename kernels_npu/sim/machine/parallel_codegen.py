@@ -1,8 +1,9 @@
-"""Code generation of `T.Parallel`; mixed into the core code generator."""
+"""Code generation of `T.Parallel`: index arrays, checks, then one NumPy assignment per statement."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,14 +11,21 @@ import numpy as np
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine import cost
 from kernels_npu.sim.machine.instruction import Instruction
-from kernels_npu.sim.machine.operands import View, shape_of
+from kernels_npu.sim.machine.operands import Rect, View, linear, shape_of
+from kernels_npu.sim.machine.ops.convert import converter
 from kernels_npu.sim.machine.parallel import (
-    VECTOR_SERVICES,
+    Box,
     MaskedStore,
-    VectorWriter,
+    ParallelPlan,
     as_serial,
-    vectorisable,
+    at_origin,
+    box_of,
+    plan_parallel,
+    slices_of,
 )
+from kernels_npu.sim.machine.parallel_runtime import SERVICES
+from kernels_npu.sim.machine.parallel_writer import VectorWriter
+from kernels_npu.sim.machine.sites import Footprint, Site
 
 if TYPE_CHECKING:
     from kernels_npu.sim.machine.codegen import CoreCodegen
@@ -25,97 +33,265 @@ if TYPE_CHECKING:
 
 def emit_parallel(generator: CoreCodegen, loop: ir.Parallel) -> None:
     """Emit `loop` as one NumPy assignment per statement, or as serial loops."""
-    stores = vectorisable(loop)
-    if stores is None:
+    plan = plan_parallel(loop)
+    if plan is None:
         generator.body(as_serial(loop))
         return
-    generator.values.update(VECTOR_SERVICES)
+    generator.values.update(SERVICES)
     grids: dict[int, str] = {}
-    rank = len(loop.vars)
     for axis, (var, extent) in enumerate(zip(loop.vars, loop.extents)):
-        shape = [1] * rank
+        shape = [1] * len(loop.vars)
         shape[axis] = extent
         name = f"x{var.uid}"
         generator.values[name] = np.arange(extent).reshape(shape)
         grids[var.uid] = name
-    for item in stores:
-        _emit_store(generator, loop, item, grids)
+    if not plan.vector and generator.deferred:
+        generator.emit("if Q_V: yield ('drain', VECTOR_PIPES)")
+    for item in plan.stores:
+        generator.current = item.store
+        _Assignment(generator, loop, plan, item, grids).emit()
 
 
-def _emit_store(
-    generator: CoreCodegen, loop: ir.Parallel, item: MaskedStore, grids: Mapping[int, str]
-) -> None:
-    captured: dict[str, None] = {}
-    accessed: dict[int, ir.Buffer] = {}
+@dataclass(frozen=True)
+class _Access:
+    """One read or write: the name of its index, its box from the origin, where it lies."""
 
-    def array_of(buffer: ir.Buffer) -> str:
+    buffer: ir.Buffer
+    write: bool
+    index: str
+    box: Box | None
+    start: str
+    elements: int | None
+
+
+class _Assignment:
+    """Emits one statement of a loop."""
+
+    def __init__(
+        self,
+        generator: CoreCodegen,
+        loop: ir.Parallel,
+        plan: ParallelPlan,
+        item: MaskedStore,
+        grids: dict[int, str],
+    ) -> None:
+        self.generator = generator
+        self.loop = loop
+        self.vector = plan.vector
+        self.item = item
+        self.accesses: list[_Access] = []
+        self.constants: dict[str, object] = {}
+        self.writer = VectorWriter(
+            self._load, generator.writer, grids, generator.values, self._bind, vector=plan.vector
+        )
+        for var, extent in zip(loop.vars, loop.extents):
+            self.writer.bind(var, grids[var.uid], (0, extent - 1))
+        self.site: Site
+
+    # ------------------------------------------------------------------ accesses
+
+    def _bind(self, text: str) -> str:
+        name = self.generator.temporary()
+        self.generator.emit(f"{name} = {text}")
+        self.writer.captured[name] = None
+        return name
+
+    def _array(self, buffer: ir.Buffer) -> str:
         if buffer.scope == "global":
-            name = f"G{generator.tensor_index[buffer.uid]}"
-            captured[name] = None
-            return name
-        accessed[buffer.uid] = buffer
-        return _shaped(generator, buffer)
+            return f"G{self.generator.tensor_index[buffer.uid]}"
+        shape = shape_of(buffer, self.generator.func.loc)
+        count = int(np.prod(shape, dtype=np.int64))
+        view = View(buffer, ir.Const(0, "int32"), 1, count, count, flat=True)
+        return f"{self.generator.view_text(view, '0')}.reshape({shape!r})"
 
-    def load(expr: ir.Load) -> str:
-        if expr.buffer.scope == "var":
-            name = f"s{expr.buffer.uid}"
-            captured[name] = None
+    def _load(self, load: ir.Load, guard: str | None) -> str:
+        buffer = load.buffer
+        if buffer.scope == "var":
+            name = f"s{buffer.uid}"
+            self.writer.captured[name] = None
             return name
-        index = ", ".join(writer.text(i) for i in expr.indices)
-        return f"{array_of(expr.buffer)}[{index}]"
+        index = self._place(buffer, load.indices, guard, write=False)
+        return f"{self._array(buffer)}[{index}]"
 
-    writer = VectorWriter(load)
-    writer.adopt(generator.writer, captured)
-    for uid, name in grids.items():
-        writer.bind_id(uid, name)
-    store = item.store
-    value = writer.text(store.value)
-    index = "".join(f"{writer.text(i)}, " for i in store.indices)
-    mask = " & ".join(f"p_cast({writer.text(c)}, 'bool')" for c in item.conditions) or "None"
-    target = array_of(store.buffer)
-    reads = tuple(_whole(b) for b in accessed.values())
-    writes = (_whole(store.buffer),) if store.buffer.scope != "global" else ()
-    instruction = Instruction(
-        op="parallel",
-        pipe="V",
-        kernel=_nothing,
-        args=(),
-        reads=reads,
-        writes=writes,
-        cycles=cost.vector(int(np.prod(loop.extents)) * 4),
-    )
-    footprints = tuple(
-        f
-        for view, write in [*((r, False) for r in reads), *((w, True) for w in writes)]
-        if (f := generator.footprint(view, write)) is not None
-    )
-    site = generator.site(store, "parallel", "V", footprints, instruction)
-    if generator.monitored and footprints:
-        generator.emit(f"c{site.index}()")
-    generator.emit(f"n[{site.index}] += 1")
-    names = ", ".join(captured)
-    generator.emit(f"def p{site.index}({names}):")
-    generator.emit(f"    p_scatter({target}, ({index}), {value}, {mask})")
-    if generator.deferred:
-        generator.emit(f"Q_V.append(('op', p{site.index}, ({names}{',' if captured else ''})))")
-    else:
-        generator.emit(f"p{site.index}({names})")
+    def _place(
+        self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...], guard: str | None, *, write: bool
+    ) -> str:
+        """Emit the index of an access and its bounds check; the index' name."""
+        shape = tuple(ir.as_expr(d) for d in buffer.shape)
+        inside = guard is None and all(
+            isinstance(d, ir.Const) and self.writer.within(i, 0, int(d.value) - 1)
+            for i, d in zip(indices, shape)
+        )
+        slices = slices_of(indices, self.loop) if guard is None else None
+        if write and slices is not None and len(set(slices) - {None}) < len(self.loop.vars):
+            slices = None  # several iterations meet in an element; the last one wins
+        sizes = ", ".join(self.generator.writer.text(d) for d in shape)
+        sizes = f"({sizes},)"
+        report = self._reporter(buffer)
+        box, elements = None, None
+        start = ""
+        if slices is not None:
+            loop_vars = {var.uid for var in self.loop.vars}
+            origins = [self.generator.value(at_origin(i, loop_vars)) for i in indices]
+            extents = [1 if s is None else self.loop.extents[s] for s in slices]
+            if not inside:
+                for origin, extent, size in zip(origins, extents, shape):
+                    limit = self.generator.writer.text(size)
+                    self.generator.emit(f"if not 0 <= {origin} <= {limit} - {extent}:")
+                    self.generator.emit(f"    {report}(({', '.join(origins)},))")
+            parts = [
+                o if s is None else f"slice({o}, {o} + {e})"
+                for o, s, e in zip(origins, slices, extents)
+            ]
+            present = [s for s in slices if s is not None]
+            # A variable that the access does not use still has its axis, except in front.
+            parts += ["None"] * (
+                len(self.loop.vars) - 1 - max(present, default=len(self.loop.vars))
+            )
+            name = self._bind(f"({', '.join(parts)},)")
+            elements = int(np.prod(extents))
+        else:
+            text = "".join(f"{self.writer.index(i)}, " for i in indices)
+            if inside:
+                name = self._bind(f"({text})")
+            else:
+                name = self._bind(f"p_place(({text}), {sizes}, {guard}, {report})")
+        if guard is None:
+            box = box_of(indices, buffer.shape, self.loop)
+        if box is not None:
+            loop_vars = {var.uid for var in self.loop.vars}
+            start = self.generator.writer.address(
+                tuple(at_origin(i, loop_vars) for i in indices), buffer.shape
+            )
+        self.accesses.append(_Access(buffer, write, name, box, start, elements))
+        return name
+
+    def _reporter(self, buffer: ir.Buffer) -> str:
+        """The function that reports an index outside `buffer`, or None when bounds are unchecked."""
+        if not self.generator.checks.bounds:
+            return "R.stop_unchecked"
+        site = self.generator.site(self.item.store, "parallel", self._pipe(), ())
+        if buffer.scope == "global":
+            return f"R.outside_tensor({site.index}, {self.generator.tensor_index[buffer.uid]})"
+        self.generator.values[f"m{site.index}"] = (buffer.name, shape_of(buffer, buffer.loc))  # type: ignore[arg-type]
+        return f"R.outside_buffer({site.index}, m{site.index})"
+
+    # ------------------------------------------------------------------ the statement
+
+    def _pipe(self) -> str:
+        """The pipe that executes the statement."""
+        if not self.vector:
+            return "S"
+        store = self.item.store
+        moved = store.value.a if isinstance(store.value, ir.Cast) else store.value
+        if isinstance(moved, ir.Load):
+            if store.buffer.scope == "global":
+                return "FIX" if moved.buffer.scope == "l0c" else "MTE3"
+            if moved.buffer.scope == "global":
+                return "MTE2"
+        return "V"
+
+    def emit(self) -> None:
+        generator, store = self.generator, self.item.store
+        mask = "None"
+        for condition in self.item.conditions:
+            mask = self._bind(f"p_both({mask}, {self.writer.text(condition)})")
+            self.writer.guard = mask
+        value = self._value(store)
+        index = self._place(store.buffer, store.indices, self.writer.guard, write=True)
+        target = self._array(store.buffer)
+        pipe = self._pipe()
+        footprints = tuple(f for a in self.accesses if (f := self._footprint(a)) is not None)
+        site = generator.site(
+            store, "parallel", pipe, footprints, self._instruction(pipe), parallel=True
+        )
+        tracked = [a for a in self.accesses if self._footprint(a) is not None]
+        if generator.monitored and tracked:
+            spans = "".join(f"{_span(a)}, " for a in tracked)
+            names = "".join(f"{a.index}, " for a in tracked)
+            generator.emit(f"c{site.index}(({spans}), ({names}), {mask})")
+        generator.emit(f"n[{site.index}] += 1")
+        for access in self.accesses:
+            self._count_bytes(access, pipe)
+        call = f"p_scatter({target}, {index}, {value}, {mask})"
+        if not generator.deferred or not self.vector:
+            generator.emit(call)
+            return
+        captured = ", ".join(f"{n}={n}" for n in self.writer.captured)
+        generator.emit(f"def p{site.index}({captured}):")
+        generator.emit(f"    {call}")
+        generator.emit(f"Q_{pipe}.append(('op', p{site.index}, (), {site.index}))")
+
+    def _value(self, store: ir.Store) -> str:
+        value = store.value
+        if self.vector and isinstance(value, ir.Cast) and isinstance(value.a, ir.Load):
+            # A conversion within UB or by fixpipe, which rounds to nearest.
+            name = f"x{len(self.generator.values)}_convert"
+            convert = converter(store.buffer.dtype, value.a.dtype, "CAST_RINT")
+            self.generator.values[name] = _converting(convert, store.buffer.dtype)
+            return f"{name}({self.writer.text(value.a)})"
+        return self.writer.text(value)
+
+    def _footprint(self, access: _Access) -> Footprint | None:
+        buffer = access.buffer
+        if buffer.scope == "global":
+            zero = ir.Const(0, "int32")
+            rect = Rect(buffer, (zero,) * len(buffer.shape), None, zero, zero)
+            return self.generator.footprint(rect, access.write)
+        count = int(np.prod(shape_of(buffer, self.generator.func.loc), dtype=np.int64))
+        view = View(buffer, linear((1,), (ir.Const(0, "int32"),)), 1, count, count, flat=True)
+        return self.generator.footprint(view, access.write)
+
+    def _instruction(self, pipe: str) -> Instruction:
+        return Instruction(
+            op="parallel",
+            pipe=pipe,
+            kernel=_nothing,
+            args=(),
+            cycles=cost.vector(int(np.prod(self.loop.extents, dtype=np.int64)) * 4),
+        )
+
+    def _count_bytes(self, access: _Access, pipe: str) -> None:
+        buffer = access.buffer
+        if buffer.scope != "global":
+            return
+        zero = ir.Const(0, "int32")
+        rect = (Rect(buffer, (zero,) * len(buffer.shape), None, zero, zero),)
+        near = "L0C" if pipe == "FIX" else "UB"
+        instruction = Instruction(
+            op="parallel",
+            pipe=pipe,
+            kernel=_nothing,
+            args=(),
+            reads=() if access.write else rect,
+            writes=rect if access.write else (),
+            gm_path=f"{near}->GM" if access.write else f"GM->{near}",
+        )
+        site = self.generator.site(self.item.store, "parallel", pipe, (), instruction)
+        size = f"G{self.generator.tensor_index[buffer.uid]}.itemsize"
+        count = access.elements
+        text = f"p_elements({access.index})" if count is None else str(count)
+        self.generator.emit(f"b[{site.index}] += {text} * {size}")
 
 
 def _nothing() -> None:
     """The assignment is generated inline."""
 
 
-def _whole(buffer: ir.Buffer) -> View:
-    count = 1
-    for size in shape_of(buffer, buffer.loc):  # type: ignore[arg-type]
-        count *= size
-    return View(buffer, ir.Const(0, "int32"), 1, count, count, flat=True)
+def _span(access: _Access) -> str:
+    box = access.box
+    return "None" if box is None else f"({access.start}, {box.rows}, {box.cols}, {box.pitch})"
 
 
-def _shaped(generator: CoreCodegen, buffer: ir.Buffer) -> str:
-    """The name of the buffer's memory with the buffer's shape."""
-    shape = shape_of(buffer, generator.func.loc)
-    view = _whole(buffer)
-    flat = generator.view_text(view, "0")
-    return f"{flat}.reshape({shape!r})"
+def _converting(
+    convert: Callable[[np.ndarray, np.ndarray], None], dtype: str
+) -> Callable[[np.ndarray], np.ndarray]:
+    from kernels_npu.sim.dtypes import numpy_dtype
+
+    def apply(source: np.ndarray) -> np.ndarray:
+        array = np.asarray(source)
+        out = np.empty(array.shape, numpy_dtype(dtype))
+        convert(array, out)
+        return out
+
+    return apply

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType
 
+from kernels_npu.sim import ir
 from kernels_npu.sim.machine.operands import View
 from kernels_npu.sim.machine.sites import Site
 
@@ -28,12 +29,14 @@ class CoreProgram:
 
     The function `program` in it is a generator: it yields when the core waits (see `scheduler`).
     views: names bound per core to memory views; factories: names bound per core by calling them;
-    values: names bound once.
+    values: names bound once. line_stmts: per line of `source`, counted from 0, the statement it executes.
     """
 
     core_kind: str
     source: str
     code: CodeType
+    filename: str
+    line_stmts: tuple[ir.Stmt | None, ...]
     sites: tuple[Site, ...]
     views: dict[str, ViewConstant]
     factories: dict[str, Callable[[], object]]

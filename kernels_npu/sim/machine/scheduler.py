@@ -1,7 +1,7 @@
 """Runs the cores of the blocks that are alive together, under one of the schedules.
 
 A core's program yields when it must wait: `None` (others may go first), `('cross', flag, site)`,
-`('drain', pipes)`, `('flag', src, event, site)` or `('sync_all', site)`.
+`('drain', pipes)`, `('flag', src, event, site)` or `('sync_all', core numbers, site)`.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ class Scheduler:
                 continue
             if hold_back and self._schedule == "random" and self._random.random() < 0.5:
                 continue
+            if running.waiting is not None and running.waiting[0] == "flag":
+                self._take_flag(running)
             running.waiting = None
             progressed = True
             try:
@@ -84,15 +86,24 @@ class Scheduler:
         if kind == "drain":
             return core.queues is None or core.queues.idle(waiting[1])
         if kind == "flag":
-            return core.queues is None or core.queues.events.take((waiting[1], "S", waiting[2]))
-        return self._all_at_barrier(cores)
+            key = (waiting[1], "S", waiting[2])
+            return core.queues is None or core.queues.events.ready(key)
+        return self._all_at_barrier(waiting[1], cores)
 
     @staticmethod
-    def _all_at_barrier(cores: list[Running]) -> bool:
+    def _take_flag(running: Running) -> None:
+        waiting, queues = running.waiting, running.core.queues
+        if waiting is not None and queues is not None:
+            queues.events.take((waiting[1], "S", waiting[2]))
+
+    @staticmethod
+    def _all_at_barrier(kinds: tuple[int, ...], cores: list[Running]) -> bool:
         """`sync_all`: the last core to arrive releases everyone."""
-        if not all(c.finished or (c.waiting and c.waiting[0] == "sync_all") for c in cores):
+        members = [c for c in cores if c.core.index in kinds]
+        if any(c.waiting is None or c.waiting[0] != "sync_all" for c in members):
             return False
-        for core in cores:
+        members[0].core.runtime.join([c.core.runtime.number for c in members])
+        for core in members:
             core.waiting = None
         return True
 
@@ -133,9 +144,7 @@ class Scheduler:
 
     @staticmethod
     def _deadlock(cores: list[Running]) -> None:
-        runtime = cores[0].core.runtime
-        launch = runtime.state.launch
-        assert launch is not None
+        launch = cores[0].core.runtime.state.launch
         rows = []
         first = None
         for running in cores:

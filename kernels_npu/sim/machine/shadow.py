@@ -1,7 +1,8 @@
 """Shadow state of a memory: who last touched a byte range, and whether it was ever written.
 
 Ranges that a kernel touches repeat, so each distinct range is one `Cell` that knows which other cells
-it overlaps; checking an access then costs a few integer compares and no array work.
+it overlaps; checking an access then costs a few integer compares and no array work. Single elements of
+on-chip memory, of which a loop touches tens of thousands, are kept densely instead (`ElementTrace`).
 """
 
 from __future__ import annotations
@@ -11,76 +12,62 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernels_npu.sim.machine.cells import Cell, CellIndex
+
+__all__ = [
+    "AGENTS_PER_CORE",
+    "CORES",
+    "CORES_PER_BLOCK",
+    "PIPES",
+    "PIPE_INDEX",
+    "Cell",
+    "ElementTrace",
+    "ShadowMemory",
+]
+
 #: Agents of a block: 3 cores x 8 pipes.
 PIPES = ("S", "MTE1", "MTE2", "MTE3", "M", "V", "FIX")
 PIPE_INDEX = {name: index for index, name in enumerate(PIPES)}
 AGENTS_PER_CORE = 8
 CORES = ("aic", "aiv0", "aiv1")
-AGENT_COUNT = AGENTS_PER_CORE * len(CORES)
+CORES_PER_BLOCK = len(CORES)
+
+_SITE_BITS = 24
 
 
-class Cell:
-    """`rows` pieces of `row_bytes` bytes, `pitch` apart, from byte `start` of a memory."""
+class ElementTrace:
+    """The scalar unit's last write and last read of every byte of one on-chip memory.
 
-    __slots__ = (
-        "overlaps",
-        "pitch",
-        "readers",
-        "row_bytes",
-        "rows",
-        "start",
-        "stop",
-        "write_clock",
-        "write_site",
-        "writer",
-        "written_in",
-    )
+    A record is the unit's clock with the site in its low bits, so the latest record is the greatest.
+    """
 
-    def __init__(self, start: int, rows: int, row_bytes: int, pitch: int) -> None:
-        self.start = start
-        self.rows = rows
-        self.row_bytes = row_bytes
-        self.pitch = pitch
-        self.stop = start + (rows - 1) * pitch + row_bytes
-        self.overlaps: list[Cell] = [self]
-        self.writer = -1
-        self.write_clock = 0
-        self.write_site = -1
-        #: agent -> (clock, site) of its last read since the last write
-        self.readers: dict[int, tuple[int, int]] = {}
-        #: block number in which every byte was seen written, else -1
-        self.written_in = -1
+    def __init__(self, size: int) -> None:
+        self._writes = np.zeros(size, dtype=np.int64)
+        self._reads = np.zeros(size, dtype=np.int64)
+        self._last_write = 0
+        self._last_read = 0
 
-    def meets(self, other: Cell) -> bool:
-        """Whether the two ranges share a byte; exact for runs and for boxes of one pitch."""
-        if self.start >= other.stop or other.start >= self.stop:
-            return False
-        if self.rows == 1:
-            return other.rows == 1 or other.has_byte_in(self.start, self.stop)
-        if other.rows == 1:
-            return self.has_byte_in(other.start, other.stop)
-        if self.pitch != other.pitch:
-            return True
-        return self._meets_box(other)
+    def record(self, start: int, stop: int, clock: int, site: int, *, write: bool) -> None:
+        """The scalar unit touches [start, stop) at its time `clock`."""
+        if write:
+            self._writes[start:stop] = clock << _SITE_BITS | site
+            self._last_write = clock
+        else:
+            self._reads[start:stop] = clock << _SITE_BITS | site
+            self._last_read = clock
 
-    def has_byte_in(self, start: int, stop: int) -> bool:
-        """Whether a row of this box has a byte in [start, stop)."""
-        first = max(0, -(-(start - self.start - self.row_bytes + 1) // self.pitch))
-        return first < self.rows and self.start + first * self.pitch < stop
+    def newer_write(self, cell: Cell, known: int) -> int:
+        """Site of a write in `cell` after the scalar unit's time `known`, or -1."""
+        return self._newer(self._writes, cell, known) if self._last_write > known else -1
 
-    def _meets_box(self, other: Cell) -> bool:
-        pitch = self.pitch
-        row, column = divmod(self.start, pitch)
-        other_row, other_column = divmod(other.start, pitch)
-        if column + self.row_bytes <= pitch and other_column + other.row_bytes <= pitch:
-            return (
-                column < other_column + other.row_bytes
-                and other_column < column + self.row_bytes
-                and row < other_row + other.rows
-                and other_row < row + self.rows
-            )
-        starts = (self.start + i * pitch for i in range(self.rows))
-        return any(other.has_byte_in(start, start + self.row_bytes) for start in starts)
+    def newer_read(self, cell: Cell, known: int) -> int:
+        """Site of a read in `cell` after the scalar unit's time `known`, or -1."""
+        return self._newer(self._reads, cell, known) if self._last_read > known else -1
+
+    @staticmethod
+    def _newer(records: npt.NDArray[np.int64], cell: Cell, known: int) -> int:
+        latest = int(rows_of(records, cell, 0).max())
+        return latest & ((1 << _SITE_BITS) - 1) if latest >> _SITE_BITS > known else -1
 
 
 class ShadowMemory:
@@ -94,6 +81,9 @@ class ShadowMemory:
         self.name = name
         self.size = size
         self.cells: dict[tuple[int, int, int, int], Cell] = {}
+        self.elements: ElementTrace | None = None
+        self._index = CellIndex()
+        self._at: dict[tuple[int, int], list[Cell]] = {}
         self._bits: npt.NDArray[np.bool_] | None = None
 
     def cell(self, start: int, rows: int, row_bytes: int, pitch: int) -> Cell:
@@ -105,16 +95,39 @@ class ShadowMemory:
         if found is not None:
             return found
         cell = Cell(start, rows, row_bytes, pitch)
-        for other in self.cells.values():
+        for other in self._index.near(start, cell.stop):
             if cell.meets(other):
                 cell.overlaps.append(other)
                 other.overlaps.append(cell)
         self.cells[key] = cell
+        self._index.add(cell)
+        self._at.clear()
         return cell
+
+    def at(self, start: int, stop: int) -> list[Cell]:
+        """The cells that share a byte with the run [start, stop), which needs no cell of its own."""
+        found = self._at.get((start, stop))
+        if found is None:
+            run = Cell(start, 1, stop - start, 0)
+            found = [c for c in self._index.near(start, stop) if c.meets(run)]
+            self._at[(start, stop)] = found
+        return found
+
+    def holds(self, cell: Cell) -> bool:
+        """Whether `cell` is a range of this memory."""
+        return any(cell is known for known in self.cells.values())
+
+    def trace(self) -> ElementTrace:
+        """The record of element accesses, made when the first one happens."""
+        if self.elements is None:
+            self.elements = ElementTrace(self.size)
+        return self.elements
 
     def forget(self) -> None:
         """Drop all cells (global memory, between blocks)."""
         self.cells.clear()
+        self._index.clear()
+        self._at.clear()
 
     # ------------------------------------------------------------------ written bytes
 
@@ -133,12 +146,7 @@ class ShadowMemory:
             return True
         if self._bits is None:
             for other in cell.overlaps:
-                if (
-                    other.written_in == serial
-                    and other.rows == 1
-                    and other.start <= cell.start
-                    and cell.stop <= other.stop
-                ):
+                if other.written_in == serial and other.covers(cell.start, cell.stop):
                     cell.written_in = serial
                     return True
         if self.bits(cell, serial).all():
@@ -146,11 +154,39 @@ class ShadowMemory:
             return True
         return False
 
+    def is_run_written(self, start: int, stop: int, serial: int) -> bool:
+        """Whether block `serial` has written every byte of [start, stop)."""
+        if self._bits is not None:
+            return bool(self._bits[start:stop].all())
+        written = [c for c in self.at(start, stop) if c.written_in == serial]
+        if any(c.covers(start, stop) for c in written):
+            return True
+        return bool(written) and all(
+            any(c.has_byte_in(b, b + 1) if c.rows > 1 else c.covers(b, b + 1) for c in written)
+            for b in range(start, stop)
+        )
+
+    def mark_run(self, start: int, stop: int, serial: int) -> None:
+        """Block `serial` writes the run [start, stop)."""
+        if self._bits is None:
+            if any(c.written_in == serial and c.covers(start, stop) for c in self.at(start, stop)):
+                return
+            self.switch_to_bits(serial)
+        assert self._bits is not None
+        self._bits[start:stop] = True
+
+    def mark(self, cell: Cell, serial: int) -> None:
+        """Block `serial` writes all of `cell`."""
+        if cell.written_in != serial:
+            cell.written_in = serial
+            if self._bits is not None:
+                self.bits(cell, serial)[...] = True
+
     def bits(self, cell: Cell, serial: int) -> npt.NDArray[Any]:
         """The written bits of a cell as rows x row_bytes: a copy, or a view in `by_bits` mode."""
         if self._bits is not None:
-            return _rows_of(self._bits, cell, 0)
-        covered = np.zeros(max(other.stop for other in cell.overlaps) - cell.start, dtype=bool)
+            return rows_of(self._bits, cell, 0)
+        covered = np.zeros(cell.stop - cell.start, dtype=bool)
         base = cell.start
         for other in cell.overlaps:
             if other.written_in != serial:
@@ -158,7 +194,7 @@ class ShadowMemory:
             for row in range(other.rows):
                 start = other.start + row * other.pitch - base
                 covered[max(start, 0) : max(start + other.row_bytes, 0)] = True
-        return _rows_of(covered, cell, base)
+        return rows_of(covered, cell, base)
 
     def switch_to_bits(self, serial: int) -> None:
         """From now on every byte has its own bit."""
@@ -167,14 +203,34 @@ class ShadowMemory:
         bits = np.zeros(self.size, dtype=bool)
         for cell in self.cells.values():
             if cell.written_in == serial:
-                _rows_of(bits, cell, 0)[...] = True
+                rows_of(bits, cell, 0)[...] = True
         self._bits = bits
 
+    def byte_bits(self, serial: int) -> npt.NDArray[np.bool_]:
+        """One bit per byte of the memory, to be read and changed in place."""
+        self.switch_to_bits(serial)
+        assert self._bits is not None
+        return self._bits
 
-def _rows_of(bits: npt.NDArray[np.bool_], cell: Cell, base: int) -> npt.NDArray[Any]:
+    def mark_partly(self, cell: Cell, written: npt.NDArray[np.bool_], serial: int) -> None:
+        """Block `serial` writes `cell`, with known data only where `written` is set."""
+        self.switch_to_bits(serial)
+        target = self.bits(cell, serial)
+        target[...] = written.reshape(target.shape)
+        for other in cell.overlaps:
+            other.written_in = -1
+
+    def unmark(self, cell: Cell, serial: int) -> None:
+        """What `cell` holds is lost."""
+        self.mark_partly(cell, np.zeros((cell.rows, cell.row_bytes), dtype=bool), serial)
+
+
+def rows_of(values: npt.NDArray[Any], cell: Cell, base: int) -> npt.NDArray[Any]:
+    """The entries of `values`, one per byte from byte `base` on, as rows x row_bytes of `cell`."""
     start = cell.start - base
     if cell.rows == 1:
-        return bits[start : start + cell.row_bytes].reshape(1, -1)
+        return values[start : start + cell.row_bytes].reshape(1, -1)
+    step = values.itemsize
     return np.lib.stride_tricks.as_strided(
-        bits[start:], (cell.rows, cell.row_bytes), (cell.pitch, 1), writeable=True
+        values[start:], (cell.rows, cell.row_bytes), (cell.pitch * step, step), writeable=True
     )

@@ -14,12 +14,17 @@ class Footprint:
     """A range that a site touches.
 
     On chip: `address` of the buffer, then `offset` elements. Global: `tensor` is the parameter index.
+    data_only: tells what the result is made of; another instruction did the reading. conditional: only
+    when the site's condition holds. clobbers: the write leaves nothing of use.
     """
 
     view: View | Rect
     write: bool
     address: int = 0
     tensor: int = -1
+    data_only: bool = False
+    conditional: bool = False
+    clobbers: bool = False
 
     @property
     def fixed(self) -> bool:
@@ -31,7 +36,9 @@ class Footprint:
 class Site:
     """One instruction or scalar access of one core's program.
 
-    `clip`: the on-chip side of a move with global memory covers only what the tensor's border leaves.
+    clips: the on-chip side of a move with global memory covers only what the tensor's border leaves.
+    element: one element of an on-chip buffer, touched by the scalar unit. parallel: a statement of
+    `T.Parallel`.
     """
 
     index: int
@@ -42,3 +49,6 @@ class Site:
     instruction: Instruction | None = None
     cycles: int = 0
     gm_path: str = ""
+    clips: bool = False
+    element: bool = False
+    parallel: bool = False

@@ -47,13 +47,12 @@ def emit_sync(code: AccessCodegen, stmt: ir.Stmt) -> bool:
     elif isinstance(stmt, ir.WaitCrossFlag):
         site = code.site(stmt, "wait_cross_flag", "S", ())
         flag = code.named(stmt.flag_id)
-        code.emit(f"while not R.cross_ready({flag}):")
-        code.emit(f"    yield ('cross', {flag}, {site.index})")
+        code.emit(f"if not R.cross_ready({flag}): yield ('cross', {flag}, {site.index})")
         code.emit(f"R.take_cross({flag})")
     elif isinstance(stmt, ir.SyncAll):
         site = code.site(stmt, "sync_all", "S", ())
         emit_barrier(code)
-        code.emit(f"yield ('sync_all', {site.index})")
+        code.emit(f"yield ('sync_all', {_participants(code, stmt)!r}, {site.index})")
     else:
         return False
     return True
@@ -82,3 +81,25 @@ def _emit_wait_flag(code: AccessCodegen, stmt: ir.WaitFlag) -> None:
             code.emit(f"yield ('flag', {stmt.src!r}, {event}, {site.index})")
         else:
             code.emit(f"Q_{stmt.dst}.append(('wait', {stmt.src!r}, {event}))")
+
+
+def _participants(code: AccessCodegen, stmt: ir.SyncAll) -> tuple[int, ...]:
+    """Core numbers that take part in a `sync_all`.
+
+    AscendC waits for the cores of both types wherever the call stands; PTO, inside a `T.Scope`, for
+    those of the scope's type.
+    """
+    scope = _scopes(code.func.body).get(id(stmt)) if code.context.target == "pto" else None
+    return {"cube": (0,), "vector": (1, 2)}.get(scope or "", (0, 1, 2))
+
+
+def _scopes(body: tuple[ir.Stmt, ...], scope: str | None = None) -> dict[int, str | None]:
+    """The `T.Scope` around each `sync_all`, by the statement's identity."""
+    found: dict[int, str | None] = {}
+    for stmt in body:
+        if isinstance(stmt, ir.SyncAll):
+            found[id(stmt)] = scope
+        inner = stmt.core if isinstance(stmt, ir.CoreScope) else scope
+        for nested in ir.children(stmt):
+            found |= _scopes(nested, inner)
+    return found

@@ -1,0 +1,50 @@
+"""Python exceptions of a running program as findings with the user's line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+
+from kernels_npu.errors import AscendInferError
+from kernels_npu.sim import ir
+from kernels_npu.sim.machine.findings import ERROR, Finding
+from kernels_npu.sim.machine.scheduler import Running
+from kernels_npu.sim.machine.shadow import CORES
+
+
+def failure_finding(kernel: str, running: Sequence[Running], exc: Exception) -> Finding | None:
+    """The finding for `exc`, or None when it does not come from a kernel's statement."""
+    if isinstance(exc, AscendInferError):
+        return None
+    for item in running:
+        stmt = _statement(item, exc.__traceback__)
+        if stmt is None:
+            continue
+        block, core = item.core.runtime.state.block, CORES[item.core.index]
+        if isinstance(exc, ZeroDivisionError):
+            code, what = "AI-SRC-062", "an integer is divided by zero"
+            fix = "guard the division, for example with T.max(divisor, 1)"
+        else:
+            code, what = "AI-SRC-063", f"the statement failed with {type(exc).__name__}: {exc}"
+            fix = "check the values that the statement computes with"
+        return Finding(
+            code=code,
+            severity=ERROR,
+            message=f"{what} (block {block}, {core})",
+            kernel=kernel,
+            loc=stmt.loc,
+            fix=fix,
+        )
+    return None
+
+
+def _statement(item: Running, trace: TracebackType | None) -> ir.Stmt | None:
+    """The statement of a core's program that the traceback passes through, or that was executing."""
+    queues, program = item.core.queues, item.core.source
+    if queues is not None and queues.executing >= 0:
+        return program.sites[queues.executing].stmt
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == program.filename:
+            return program.line_stmts[trace.tb_lineno - 1]
+        trace = trace.tb_next
+    return None

@@ -1,0 +1,115 @@
+"""Findings about a kernel or a launch as a whole: what the passes say, grid sizes, flags left set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kernels_npu.sim import ir
+from kernels_npu.sim.config import Checks
+from kernels_npu.sim.machine.block_state import BlockGroup, LaunchState
+from kernels_npu.sim.machine.cross_flags import CrossFlags
+from kernels_npu.sim.machine.findings import ERROR, WARNING, Finding
+from kernels_npu.sim.machine.instruction import LoweringContext
+from kernels_npu.sim.machine.shadow import CORES, CORES_PER_BLOCK
+from kernels_npu.sim.passes import LoweredKernel
+from kernels_npu.sim.soc import Soc
+
+
+def lowering_findings(lowered: LoweredKernel, checks: Checks) -> Iterator[Finding]:
+    """What the passes noted."""
+    for note in lowered.notes:
+        if note.code.startswith("AI-MEM") and not checks.capacity:
+            continue
+        if note.code.startswith("AI-SYNC") and not checks.settings:
+            continue
+        yield Finding(
+            code=note.code,
+            severity=note.severity,
+            message=note.message,
+            kernel=lowered.func.name,
+            loc=note.loc,
+        )
+
+
+def static_findings(kernel: str, context: LoweringContext, checks: Checks) -> Iterator[Finding]:
+    """What the operations noted while the programs were generated."""
+    for code, severity, message, stmt in context.notes:
+        if code.startswith("AI-TYPE") and not checks.dtypes:
+            continue
+        if code.startswith("AI-BOUND") and not (checks.bounds or checks.alignment):
+            continue
+        if code.startswith("AI-MEM") and not checks.capacity:
+            continue
+        yield Finding(code=code, severity=severity, message=message, kernel=kernel, loc=stmt.loc)
+
+
+def one_sided_barriers(lowered: LoweredKernel, target: str) -> Iterator[Finding]:
+    """`sync_all` that only one core type reaches: on AscendC it waits for the other one forever."""
+    calls = [
+        next((s for s in ir.walk(body) if isinstance(s, ir.SyncAll)), None)
+        for body in (lowered.cube, lowered.vector)
+    ]
+    if target == "pto" or (calls[0] is None) == (calls[1] is None):
+        return
+    present, other = ("cube", "V") if calls[1] is None else ("vector", "C")
+    stmt = calls[0] or calls[1]
+    assert stmt is not None
+    yield Finding(
+        code="AI-SYNC-009",
+        severity=ERROR,
+        message=f"T.sync_all() is reached by {present} cores only; on target ascendc it waits for the "
+        "cores of both types",
+        kernel=lowered.func.name,
+        loc=stmt.loc,
+        fix=f'call T.sync_all() as often in T.Scope("{other}")',
+    )
+
+
+def too_many_blocks(func: ir.PrimFunc, grid: int, soc: Soc) -> Finding:
+    """Blocks that wait for each other must all run at the same time."""
+    return Finding(
+        code="AI-SYNC-008",
+        severity=ERROR,
+        message=f"{grid} blocks wait for each other (sync_all or a mode 0 flag), {soc.name} runs "
+        f"{soc.cube_cores} at a time",
+        kernel=func.name,
+        loc=func.loc,
+        fix=f"launch at most {soc.cube_cores} blocks and loop over the work",
+    )
+
+
+def report_leftovers(func: ir.PrimFunc, group: BlockGroup, flags: CrossFlags) -> None:
+    """Flags that are still set when the blocks of `group` end."""
+    launch = group.launch
+    assert launch is not None
+    for number, src, dst, event, count in group.monitor.leftover_flags():
+        core = number % CORES_PER_BLOCK
+        _left_set(
+            launch,
+            func,
+            ("leftover", core > 0, src, dst, event),
+            f"flag {src}->{dst} event {event} is still set {count} time(s) at the end of the kernel "
+            f"({CORES[core]}); the next launch would find it set",
+        )
+    for (_, core), flag, count in flags.leftovers():
+        _left_set(
+            launch,
+            func,
+            ("cross leftover", core > 0, flag),
+            f"cross-core flag {flag} is still set {count} time(s) at the end of the kernel "
+            f"({CORES[core]})",
+        )
+
+
+def _left_set(
+    launch: LaunchState, func: ir.PrimFunc, key: tuple[object, ...], message: str
+) -> None:
+    finding = Finding(
+        code="AI-SYNC-003",
+        severity=WARNING,
+        message=message,
+        kernel=func.name,
+        loc=func.loc,
+        fix="wait for every flag that is set",
+    )
+    launch.log.add(key, finding)

@@ -1,0 +1,88 @@
+"""Block slots: the cores and memories in which the blocks of a launch run, reused between launches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kernels_npu.sim import ir
+from kernels_npu.sim.config import SimConfig
+from kernels_npu.sim.dtypes import bytes_of
+from kernels_npu.sim.machine.binding import BoundCore, bind_core
+from kernels_npu.sim.machine.block_state import BlockGroup, BlockState
+from kernels_npu.sim.machine.cross_flags import CrossFlags
+from kernels_npu.sim.machine.memory import Arena
+from kernels_npu.sim.machine.program import CoreProgram
+from kernels_npu.sim.passes import LoweredKernel
+from kernels_npu.sim.soc import MEMORY_OF_SCOPE
+
+_CORE_MEMORIES = (("L1", "L0A", "L0B", "L0C"), ("UB",), ("UB",))
+
+
+@dataclass(eq=False)
+class Slot:
+    """One set of cores: an AIC and its AIVs with their memories."""
+
+    state: BlockState
+    cores: list[BoundCore]
+
+
+@dataclass(eq=False)
+class SlotGroup:
+    """The slots of the blocks that are alive together."""
+
+    group: BlockGroup
+    slots: list[Slot]
+
+    @property
+    def cores(self) -> Iterator[BoundCore]:
+        """All cores of all slots."""
+        return (core for slot in self.slots for core in slot.cores)
+
+
+def make_slots(
+    lowered: LoweredKernel,
+    programs: tuple[CoreProgram, CoreProgram],
+    vector_cores: int,
+    alive: int,
+    config: SimConfig,
+) -> SlotGroup:
+    """`alive` slots that run `programs` (cube, vector)."""
+    group = BlockGroup(lowered.auto_sync, alive)
+    sizes = tuple(bytes_of(b.dtype) for b in lowered.func.tensors)
+    flags = CrossFlags(1, vector_cores)
+    slots = []
+    for number in range(alive):
+        arenas = {
+            (core, memory): Arena(memory, _arena_size(lowered, programs[min(core, 1)], memory))
+            for core in range(1 + vector_cores)
+            for memory in _CORE_MEMORIES[core]
+        }
+        state = group.add_slot(arenas)
+        cores = []
+        for core in range(1 + vector_cores):
+            program = programs[min(core, 1)]
+            if program.empty:
+                continue
+            own = {m: arenas[(core, m)] for m in _CORE_MEMORIES[core]}
+            cores.append(bind_core(program, core, number, state, own, config, sizes, flags))
+            state.sites[core] = program.sites
+        slots.append(Slot(state, cores))
+    return SlotGroup(group, slots)
+
+
+def _arena_size(lowered: LoweredKernel, program: CoreProgram, memory: str) -> int:
+    """The bytes in use, and what the views reach: the last row of a padded tile is viewed in full."""
+    size = lowered.used_bytes.get(memory, 0)
+    rows = [
+        int(b.shape[-1]) * bytes_of(b.dtype)  # type: ignore[arg-type]
+        for b in lowered.placements
+        if MEMORY_OF_SCOPE[b.scope] == memory and b.shape
+    ]
+    size += max(rows, default=0)
+    for constant in program.views.values():
+        view = constant.view
+        if view.memory == memory and isinstance(view.offset, ir.Const):
+            end = int(view.offset.value) + max(view.rows * view.pitch, view.count)
+            size = max(size, constant.address + end * view.itemsize)
+    return -(-size // 64) * 64
