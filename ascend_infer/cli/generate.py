@@ -224,8 +224,8 @@ def _verification_rows(verify: dict[str, Any] | None, level: str) -> list[tuple[
         (
             "vs transformers fp32",
             f"{verdict}: top-1 equal in {reference['top1_agreement']:.0%} of {reference['steps']} "
-            f"decode steps, worst logit difference {reference['max_abs_logit_diff']:.4f} "
-            f"(tolerance {reference['tolerance']:.4f})",
+            f"decode steps, worst logit difference {reference['max_abs_logit_diff']:.4f}, in prefill "
+            f"{reference['prefill_max_abs_logit_diff']:.4f} (tolerance {reference['tolerance']:.4f})",
             level,
         )
     )

@@ -50,8 +50,9 @@ def verify_model(
             check="transformers in float32",
             passed=reference.passed,
             detail=f"top-1 equal in {reference.top1_agreement:.1%} of {reference.steps} steps, in "
-            f"{reference.decided_agreements} of {reference.decided_steps} with a gap above "
-            f"{reference.tolerance:.3g}; worst logit difference {reference.max_abs_logit_diff:.4g}",
+            f"{reference.decided.agreements} of {reference.decided.rows} with a gap above "
+            f"{reference.tolerance:.3g}; worst logit difference {reference.max_abs_logit_diff:.4g}, "
+            f"in prefill {reference.prefill_max_abs_logit_diff:.4g}",
             evidence=level,
             values=reference.to_dict(),
         ),

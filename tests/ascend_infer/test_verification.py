@@ -107,7 +107,7 @@ def test_steps_that_are_too_close_to_call_do_not_count():
     swapped = theirs.clone()
     swapped[1] = torch.tensor([8.999, 9.0])
     report = compare(swapped, theirs)
-    assert report.passed and report.steps == 2 and report.decided_steps == 1
+    assert report.passed and report.steps == 2 and report.decided.rows == 1
     assert report.top1_agreement == 0.5
 
 
@@ -115,6 +115,22 @@ def test_a_clear_step_decided_otherwise_fails():
     theirs = torch.tensor([[9.0, 0.0], [9.0, 0.0], [9.0, 0.0]])
     ours = theirs.clone()
     ours[2] = torch.tensor([0.0, 9.0])
+    assert not compare(ours, theirs).passed
+
+
+@pytest.mark.parametrize("wrong", ["swapped", "shifted", "nan"])
+@pytest.mark.parametrize("row", [0, 2])
+def test_a_wrong_row_fails_be_it_prefill_or_decode(row: int, wrong: str):
+    theirs = torch.randn(4, 50, generator=torch.Generator().manual_seed(0)) * 4
+    assert compare(theirs, theirs).passed and compare(theirs + 0.005, theirs).passed
+    ours = theirs.clone()
+    if wrong == "swapped":
+        best, second = theirs[row].topk(2).indices
+        ours[row, best], ours[row, second] = theirs[row, second], theirs[row, best]
+    elif wrong == "shifted":  # the same most likely token, other logits
+        ours[row] += 0.5
+    else:
+        ours[row, 7] = float("nan")
     assert not compare(ours, theirs).passed
 
 
