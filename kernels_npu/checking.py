@@ -16,6 +16,11 @@ _DIALECT_NAMES = {
 }
 
 
+#: Scalars become literals of these types in a kernel.
+FLOAT32_MAX = torch.finfo(torch.float32).max
+INT32_MAX = 2**31 - 1
+
+
 def dialect_dtype(dtype: torch.dtype) -> str:
     """The dialect's name of a torch dtype that has passed `require_dtype`."""
     return _DIALECT_NAMES[dtype]
@@ -24,13 +29,28 @@ def dialect_dtype(dtype: torch.dtype) -> str:
 def require_dtype(op: str, name: str, tensor: torch.Tensor, *allowed: torch.dtype) -> None:
     """Refuse a dtype that is not in `allowed` (AI-OP-001)."""
     if tensor.dtype not in allowed:
-        wanted = " or ".join(str(dtype) for dtype in allowed)
-        raise UsageError(
-            "AI-OP-001",
-            f"{op}: {name} is {tensor.dtype}, but must be {wanted}",
-            rule="kernels take and give float16 or bfloat16 and compute in float32",
-            fix=f"convert with {name}.to({allowed[0]})",
+        raise _wrong_dtype(
+            op, name, tensor, " or ".join(str(dtype) for dtype in allowed), allowed[0]
         )
+
+
+def require_floating(op: str, name: str, tensor: torch.Tensor) -> None:
+    """Refuse a dtype that is not a floating-point one (AI-OP-001)."""
+    if not tensor.is_floating_point():
+        raise _wrong_dtype(op, name, tensor, "a floating-point dtype", torch.float16)
+
+
+def _wrong_dtype(
+    op: str, name: str, tensor: torch.Tensor, wanted: str, example: torch.dtype
+) -> UsageError:
+    return UsageError(
+        "AI-OP-001",
+        f"{op}: {name} is {tensor.dtype}, but must be {wanted}",
+        rule="kernels take and give float16 or bfloat16 and compute in float32"
+        if example.is_floating_point
+        else "kernels read indices as they are stored, without a conversion",
+        fix=f"convert with {name}.to({example})",
+    )
 
 
 def require_shape(op: str, name: str, tensor: torch.Tensor, *expected: int | None) -> None:
@@ -52,15 +72,29 @@ def require_shape(op: str, name: str, tensor: torch.Tensor, *expected: int | Non
     )
 
 
-def require_range(op: str, name: str, value: float, low: float, *, above: bool = False) -> None:
-    """Refuse a number below `low`, or not above it (AI-OP-005)."""
-    if value > low or (value == low and not above):
+def require_multiple(op: str, what: str, size: int, step: int, rule: str) -> None:
+    """Refuse a size that is not a multiple of `step` (AI-OP-004)."""
+    if step == 0 or size % step:
+        raise UsageError(
+            "AI-OP-004",
+            f"{op}: {what} is {size}, but must be a multiple of {step}",
+            rule=rule,
+            fix=f"pass tensors where {what} is a multiple of {max(step, 1)}",
+        )
+
+
+def require_range(
+    op: str, name: str, value: float, low: float, high: float, *, above: bool = False
+) -> None:
+    """Refuse a number outside `low..high`, or equal to `low` if it has to be above (AI-OP-005)."""
+    if low <= value <= high and not (above and value == low):
         return
     relation = "greater than" if above else "at least"
     raise UsageError(
         "AI-OP-005",
-        f"{op}: {name} is {value}, but must be {relation} {low}",
-        fix=f"pass {name} {relation} {low}",
+        f"{op}: {name} is {value}, but must be {relation} {low} and at most {high}",
+        rule="a scalar argument is a literal of 32 bits in the kernel",
+        fix=f"pass {name} {relation} {low} and at most {high}",
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from kernels_npu import registry
+from kernels_npu.arguments import ARGUMENTS
 from kernels_npu.requirements import REQUIREMENTS
 
 _library = torch.library.Library("ascend_infer", "DEF")
@@ -43,6 +44,7 @@ def _define(
             name=name,
             parameters=tuple(argument.name for argument in overload._schema.arguments),
             kernel=kernel,
+            arguments=ARGUMENTS[name],
             requires=REQUIREMENTS[name],
             kind=kind,
         )
@@ -60,13 +62,13 @@ def _nothing(*_args: Any) -> None:
 _rms_norm = _define(
     "rms_norm(Tensor x, Tensor weight, float eps) -> Tensor",
     "normalization",
-    lambda x, weight, eps: (x.dtype, x.shape[-1]),
+    lambda x, weight, eps: (x.dtype, x.shape[1:]),
     lambda x, weight, eps: torch.empty_like(x),
 )
 _add_rms_norm = _define(
     "add_rms_norm(Tensor x, Tensor(a!) residual, Tensor weight, float eps) -> Tensor",
     "normalization",
-    lambda x, residual, weight, eps: (x.dtype, x.shape[-1]),
+    lambda x, residual, weight, eps: (x.dtype, x.shape[1:]),
     lambda x, residual, weight, eps: torch.empty_like(x),
 )
 _rotary_embedding = _define(
@@ -77,7 +79,7 @@ _rotary_embedding = _define(
         query.dtype,
         query.shape[1:],
         key.shape[1:],
-        cache.shape[1:],
+        cache.shape,
         interleaved,
     ),
     _nothing,
@@ -86,7 +88,7 @@ _reshape_and_cache = _define(
     "reshape_and_cache(Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, "
     "Tensor slot_mapping) -> ()",
     "kv_cache",
-    lambda key, value, key_cache, value_cache, slots: (key.dtype, key_cache.shape[1:]),
+    lambda key, value, key_cache, value_cache, slots: (key.dtype, key.shape[1:], key_cache.shape),
     _nothing,
 )
 _paged_decode_attention = _define(
@@ -94,13 +96,13 @@ _paged_decode_attention = _define(
     "Tensor block_table, Tensor seq_lens, float scale, int sliding_window=0, "
     "float logits_soft_cap=0.0) -> Tensor",
     "attention",
-    lambda query, key_cache, *_: (query.dtype, query.shape[1:], key_cache.shape[1:]),
+    lambda query, key_cache, *_: (query.dtype, query.shape[1:], key_cache.shape),
     lambda query, *_: torch.empty_like(query),
 )
 _silu_and_mul = _define(
     "silu_and_mul(Tensor x) -> Tensor",
     "activation",
-    lambda x: (x.dtype, x.shape[-1]),
+    lambda x: (x.dtype, x.shape[1:]),
     lambda x: x.new_empty((*x.shape[:-1], x.shape[-1] // 2)),
 )
 

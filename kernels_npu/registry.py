@@ -14,6 +14,7 @@ import contextvars
 import logging
 import os
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
@@ -54,15 +55,18 @@ class Operator:
 
     name: as in `torch.ops.ascend_infer`.
     kernel: returns the function that launches the kernel; imported at the first use on an NPU.
+    arguments: `(*arguments) -> None`, raises UsageError for a wrong call; before a decision and
+        before the reference. The kernel's function checks its arguments itself.
     requires: `(*arguments) -> None`, raises UnsupportedError for a valid call that the kernel does
         not cover; called once per kind of call.
-    kind: `(*arguments) -> what the decision depends on`, beside the device.
+    kind: `(*arguments) -> what the decision depends on`, beside the device; for wrong calls too.
     parameters: names of the arguments.
     """
 
     name: str
     parameters: tuple[str, ...]
     kernel: Callable[[], Callable[..., Any]]
+    arguments: Callable[..., None]
     requires: Callable[..., None]
     kind: Callable[..., Hashable]
     decisions: dict[Hashable, Decision] = field(default_factory=dict)
@@ -74,11 +78,14 @@ class Operator:
             decision = self.decisions[key] = self._decide(args)
         if decision.unserved is not None and _strict.get():
             raise _refused(self.name, decision.unserved)
-        if decision.counted:
-            _counts[self.name, decision.name] += 1
-        if decision.name == "reference":  # a kernel's function looks at all its arguments itself
+        if decision.name == "reference":
+            self.arguments(*args)
             self._require_one_device(args)
-        return decision.function(*args)
+        result = decision.function(*args)
+        if decision.counted:
+            with _counting:
+                _counts[self.name, decision.name] += 1
+        return result
 
     def _require_one_device(self, args: tuple[Any, ...]) -> None:
         device = args[0].device
@@ -87,6 +94,7 @@ class Operator:
                 raise different_devices(self.name, name, value, self.parameters[0], args[0])
 
     def _decide(self, args: tuple[Any, ...]) -> Decision:
+        self.arguments(*args)
         device = args[0].device.type
         reference_function = getattr(reference, self.name)
         if device in ("cpu", "cuda"):
@@ -133,6 +141,7 @@ class Operator:
         )
 
 
+_counting = threading.Lock()
 _counts: Counter[tuple[str, str]] = Counter()
 _simulated_before: Counter[str] = Counter()
 OPERATORS: dict[str, Operator] = {}
@@ -162,17 +171,20 @@ def launch_counts() -> dict[tuple[str, str], int]:
 
     `sim` are launches that really executed: eager and replayed ones, not captured ones.
     """
-    counts = Counter(_counts)
-    for op, launches in (_simulated_launches() - _simulated_before).items():
+    with _counting:
+        counts = Counter(_counts)
+        simulated = _simulated_launches() - _simulated_before
+    for op, launches in simulated.items():
         counts[op, "sim"] += launches
     return dict(counts)
 
 
 def reset_launch_counts() -> None:
     """Start counting from zero."""
-    _counts.clear()
-    _simulated_before.clear()
-    _simulated_before.update(_simulated_launches())
+    with _counting:
+        _counts.clear()
+        _simulated_before.clear()
+        _simulated_before.update(_simulated_launches())
 
 
 def _simulated_launches() -> Counter[str]:
@@ -214,8 +226,3 @@ def _refused(op: str, unserved: UnsupportedError) -> UnsupportedError:
 def is_strict() -> bool:
     """Whether a call that no kernel serves raises here."""
     return _strict.get()
-
-
-def tensor_kind(*tensors: torch.Tensor) -> Hashable:
-    """The part of a call's kind that lies in its tensors: dtypes and all sizes but the first."""
-    return tuple((t.dtype, t.shape[1:]) for t in tensors)

@@ -75,6 +75,13 @@ def rotary_embedding(
     interleaved: bool,
 ) -> None:
     """Rotated elements that vector operands can start at: 32 (half split) or 16 (interleaved)."""
+    for name, heads in (("query", query), ("key", key)):
+        if heads.shape[1] == 0:
+            raise _unsupported(
+                f"rotary_embedding: {name} has 0 heads",
+                "both are rotated in one launch",
+                "use the reference (registry.strict(False))",
+            )
     rotary_dim, step = cos_sin_cache.shape[-1], _STEP if interleaved else 2 * _STEP
     if rotary_dim % step or rotary_dim == 0:
         style = "interleaved" if interleaved else "half-split"
@@ -90,6 +97,7 @@ def rotary_embedding(
             "each head starts on a 32-byte boundary",
             "use the reference (registry.strict(False))",
         )
+    addressable("rotary_embedding", cos_sin_cache=cos_sin_cache)
 
 
 def reshape_and_cache(
@@ -99,12 +107,18 @@ def reshape_and_cache(
     value_cache: torch.Tensor,
     slot_mapping: torch.Tensor,
 ) -> None:
-    """Heads of a multiple of 16 elements, and tokens whose keys fit the unified buffer."""
+    """Blocks with slots, heads of a multiple of 16 elements, tokens whose keys fit the unified buffer."""
+    if key_cache.shape[1] == 0:
+        raise _unsupported(
+            "reshape_and_cache: key_cache has blocks of 0 slots",
+            "a slot is a block and a place in it",
+            "allocate the KV cache with block_size 16, 32, 64 or 128",
+        )
     kv_heads, head_dim = key.shape[-2:]
-    if head_dim % _STEP or head_dim == 0 or kv_heads * head_dim > MAX_HIDDEN:
+    if head_dim % _STEP or not 0 < kv_heads * head_dim <= MAX_HIDDEN:
         raise _unsupported(
             f"reshape_and_cache: {kv_heads} KV heads of {head_dim} elements: head_dim must be a "
-            f"multiple of {_STEP} and a token's heads at most {MAX_HIDDEN} elements",
+            f"multiple of {_STEP} and a token's heads at most {MAX_HIDDEN} elements, not none",
             "a token's keys and values pass through the unified buffer",
             "use the reference (registry.strict(False))",
         )

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from kernels_npu import reference, requirements
-from kernels_npu.checking import dialect_dtype, require_dtype, require_shape, require_together
+from kernels_npu import arguments, reference, requirements
+from kernels_npu.checking import KERNEL_DTYPES, dialect_dtype, require_dtype, require_together
 from kernels_npu.dialect import T, tilelang
 from kernels_npu.launch import block_count, launch
 from kernels_npu.spec import ITEMSIZE, OpSpec, Tolerance, Traffic, Workload
@@ -25,7 +25,7 @@ def tile_width(inter: int) -> int:
     return 16 * next(n for n in range(min(steps, _MAX_WIDTH // 16), 0, -1) if steps % n == 0)
 
 
-@tilelang.jit(out_idx=[1])
+@tilelang.jit(out_idx=[1], target="ascendc")
 def silu_and_mul_kernel(inter: int, width: int, dtype: str, max_blocks: int):
     """Tiles of rows are dealt to the vector cores: one row of a decode step uses many of them."""
     tiles = inter // width
@@ -116,8 +116,8 @@ def silu_and_mul(x: torch.Tensor) -> torch.Tensor:
 
 def check(x: torch.Tensor) -> None:
     """Refuse what the kernel would misread."""
-    require_dtype("silu_and_mul", "x", x, torch.float16, torch.bfloat16)
-    require_shape("silu_and_mul", "x", x, None, None)
+    require_dtype("silu_and_mul", "x", x, *KERNEL_DTYPES)
+    arguments.silu_and_mul(x)
     require_together("silu_and_mul", x=x)
     requirements.silu_and_mul(x)
 

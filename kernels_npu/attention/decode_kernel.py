@@ -18,8 +18,11 @@ flag says "slot is free": the data itself does, so a wait for it would be redund
 The same facts bound each flag id to one outstanding set, which is all that the hardware is sure to
 keep. A vector core without rows sets and waits like the other: the cube needs the flags of both.
 
-Cache blocks of 64 keys and fewer are spliced into one tile, which the AscendC back end (the default)
-does right; PTO places each part at the row pitch of the part and needs blocks of more than 64 keys.
+The first tile starts with the first visible key: a sliding window drops the keys before it from the
+first block, and the tile has as many fewer. The columns of a tile that hold a key come first.
+
+Cache blocks of 64 keys and fewer are spliced into one tile, at any row. AscendC does that; the PTO
+back end would place each part at the row pitch of the part, so that the target is not left open.
 
 Inside a core, `set` is issued only when a later `wait` will consume it, so that no flag is left at
 the end.
@@ -38,7 +41,7 @@ QK, PV = 0, 1  # L0B, L0C: one buffer for each product
 SCORES, OUTPUT = 0, 1
 
 
-@tilelang.jit(out_idx=[5], workspace_idx=[6, 7, 8])
+@tilelang.jit(out_idx=[5], workspace_idx=[6, 7, 8], target="ascendc")
 def paged_decode_attention_kernel(
     q_heads: int,
     kv_heads: int,
@@ -56,37 +59,33 @@ def paged_decode_attention_kernel(
     ub = tiling.ub_layout
     columns = MAX_TILE_KEYS  # of the column index: a compare takes multiples of 256 bytes
     first_rows, last_rows = min(group, rows), group - rows  # real heads of either vector core
+    windowed = sliding_window > 0
     accum = "float32"
     batch = T.symbolic("batch")
     num_blocks = T.symbolic("num_blocks")
     max_blocks = T.symbolic("max_blocks")
 
     @T.macro
-    def load_pages(cache, block_table, seq, head, first, seq_len, tile):
-        """Keys or values from `first` on; what lies beyond `seq_len` is zero and is not read.
+    def load_pages(cache, block_table, seq, head, first, hidden, seq_len, tile):
+        """Keys or values of the pages from `first` on, without the first `hidden` and what lies beyond
+        `seq_len`: that is not read, and zero rows at the tile's end stand for it.
 
         The copy of the first page starts at the tile's first byte. When it does not fill the tile
         it clears it, so that no stale NaN can meet a probability of 0.
         """
         page = block_table[seq, first // block_size]
-        T.copy(cache[page, 0 : T.min(block_size, seq_len - first), head, :], tile[0:block_size, :])
+        T.copy(
+            cache[page, hidden : T.min(block_size, seq_len - first), head, :],
+            tile[0:block_size, :],
+        )
         for p in T.serial(1, pages):
             key = first + p * block_size
             if key < seq_len:
                 later_page = block_table[seq, key // block_size]
                 T.copy(
                     cache[later_page, 0 : T.min(block_size, seq_len - key), head, :],
-                    tile[p * block_size : (p + 1) * block_size, :],
+                    tile[p * block_size - hidden : (p + 1) * block_size - hidden, :],
                 )
-
-    @T.macro
-    def hide(scores, mask, columns_index, bound, mode):
-        """-inf in every column whose index does not compare `mode` to `bound`."""
-        T.tile.compare(mask, columns_index, T.cast(bound, accum), mode)
-        for r in T.serial(rows):
-            T.tile.select(
-                scores[r, :], mask, scores[r, :], -T.infinity(accum), "VSEL_TENSOR_SCALAR_MODE"
-            )
 
     @T.prim_func
     def paged_decode_attention(
@@ -165,7 +164,7 @@ def paged_decode_attention_kernel(
             head = cid % kv_heads
             seq_len = seq_lens[seq]
             # The first visible key, and the first of its page, where the tiles start.
-            visible = T.max(seq_len - sliding_window, 0) if sliding_window > 0 else 0
+            visible = T.max(seq_len - sliding_window, 0) if windowed else 0
             origin = visible // block_size * block_size
             tiles = (seq_len - origin + keys - 1) // keys
 
@@ -179,10 +178,15 @@ def paged_decode_attention_kernel(
                         if i >= 2:
                             T.wait_flag("mte1", "mte2", K + i % 2)
                         first = origin + i * keys
+                        hidden = T.Select(i == 0, visible - origin, 0) if windowed else 0
                         if i % 2 == 0:
-                            load_pages(key_cache, block_table, seq, head, first, seq_len, k_l1_0)
+                            load_pages(
+                                key_cache, block_table, seq, head, first, hidden, seq_len, k_l1_0
+                            )
                         else:
-                            load_pages(key_cache, block_table, seq, head, first, seq_len, k_l1_1)
+                            load_pages(
+                                key_cache, block_table, seq, head, first, hidden, seq_len, k_l1_1
+                            )
                         T.set_flag("mte2", "mte1", K + i % 2)
 
                     if T.And(i >= 1, i <= tiles):
@@ -190,10 +194,15 @@ def paged_decode_attention_kernel(
                         if k >= 2:
                             T.wait_flag("mte1", "mte2", V + k % 2)
                         first = origin + k * keys
+                        hidden = T.Select(k == 0, visible - origin, 0) if windowed else 0
                         if k % 2 == 0:
-                            load_pages(value_cache, block_table, seq, head, first, seq_len, v_l1_0)
+                            load_pages(
+                                value_cache, block_table, seq, head, first, hidden, seq_len, v_l1_0
+                            )
                         else:
-                            load_pages(value_cache, block_table, seq, head, first, seq_len, v_l1_1)
+                            load_pages(
+                                value_cache, block_table, seq, head, first, hidden, seq_len, v_l1_1
+                            )
 
                         # S(k) = Q K(k)^T, summed over the slices of the head dimension.
                         T.wait_flag("mte2", "mte1", K + k % 2)
@@ -304,12 +313,19 @@ def paged_decode_attention_kernel(
                                 T.tile.add(scores, scores, soft_cap)
                             else:
                                 T.tile.mul(scores, scores, scale)
-                            # Every tile has a visible key, so that no row is hidden entirely.
-                            if seq_len - origin - i * keys < keys:
-                                hide(scores, mask, column, seq_len - origin - i * keys, "LT")
-                            if sliding_window > 0:
-                                if T.And(i == 0, origin < visible):
-                                    hide(scores, mask, column, visible - origin, "GE")
+                            # The tile's first columns are keys, at least one; -inf in the others.
+                            hidden = T.Select(i == 0, visible - origin, 0) if windowed else 0
+                            filled = T.min(seq_len - origin - i * keys, keys) - hidden
+                            if filled < keys:
+                                T.tile.compare(mask, column, T.cast(filled, accum), "LT")
+                                for r in T.serial(rows):
+                                    T.tile.select(
+                                        scores[r, :],
+                                        mask,
+                                        scores[r, :],
+                                        -T.infinity(accum),
+                                        "VSEL_TENSOR_SCALAR_MODE",
+                                    )
 
                             T.reduce_max(scores, max_new, dim=-1)
                             T.tile.max(max_new, max_new, max_old)

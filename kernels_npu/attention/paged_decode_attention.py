@@ -7,16 +7,10 @@ from typing import Any
 
 import torch
 
-from kernels_npu import reference, requirements
+from kernels_npu import arguments, reference, requirements
 from kernels_npu.attention.decode_kernel import paged_decode_attention_kernel
 from kernels_npu.attention.tiling import DecodeTiling, decode_tiling
-from kernels_npu.checking import (
-    dialect_dtype,
-    require_dtype,
-    require_range,
-    require_shape,
-    require_together,
-)
+from kernels_npu.checking import KERNEL_DTYPES, dialect_dtype, require_dtype, require_together
 from kernels_npu.launch import launch
 from kernels_npu.spec import ITEMSIZE, OpSpec, Tolerance, Traffic, Workload
 
@@ -87,19 +81,10 @@ def check(
 ) -> None:
     """Refuse what the kernel would misread; what is on the device is not looked at."""
     op = "paged_decode_attention"
-    require_dtype(op, "query", query, torch.float16, torch.bfloat16)
-    require_dtype(op, "key_cache", key_cache, query.dtype)
-    require_dtype(op, "value_cache", value_cache, query.dtype)
-    require_dtype(op, "block_table", block_table, torch.int32)
-    require_dtype(op, "seq_lens", seq_lens, torch.int32)
-    require_shape(op, "query", query, None, None, None)
-    require_shape(op, "key_cache", key_cache, None, None, None, query.shape[2])
-    require_shape(op, "value_cache", value_cache, *key_cache.shape)
-    require_shape(op, "block_table", block_table, query.shape[0], None)
-    require_shape(op, "seq_lens", seq_lens, query.shape[0])
-    require_range(op, "sliding_window", sliding_window, 0)
-    require_range(op, "logits_soft_cap", logits_soft_cap, 0.0)
-    require_range(op, "scale", scale, 0.0, above=True)
+    require_dtype(op, "query", query, *KERNEL_DTYPES)
+    arguments.paged_decode_attention(
+        query, key_cache, value_cache, block_table, seq_lens, scale, sliding_window, logits_soft_cap
+    )
     require_together(
         op,
         query=query,
@@ -148,14 +133,14 @@ def _tiles(workload: Workload, tiling: DecodeTiling) -> list[tuple[int, int, int
     window, block_size = workload.get("sliding_window", 0), workload["block_size"]
     spans = []
     for length in workload["seq_lens"]:
-        first = max(length - window, 0) // block_size * block_size if window else 0
-        read = length - first
-        spans.append((read, -(-read // block_size), -(-read // tiling.keys)))
+        first = max(length - window, 0) if window else 0
+        spanned = length - first // block_size * block_size  # from the first visible key's block on
+        spans.append((length - first, -(-spanned // block_size), -(-spanned // tiling.keys)))
     return spans
 
 
 def traffic(workload: Workload, dtype: str) -> dict[str, Traffic]:
-    """Keys and values once per KV head, from the window's first block to the length.
+    """Visible keys and values once per KV head.
 
     `seq_lens` is read by three cores of each block, a table entry once for keys and once for
     values; the workspaces carry the live rows of every tile there and back.

@@ -11,7 +11,11 @@ from kernels_npu.errors import UnsupportedError
 MAX_TILE_KEYS = 128
 #: Widest slice of the head dimension that passes through the L0 memories at once.
 _MAX_CHUNK = 128
-_L0A_BYTES, _L0C_BYTES, _UB_BYTES = 65536, 131072, 196352
+_L0A_BYTES, _L0C_BYTES = 65536, 131072
+#: AscendC's select with a scalar takes the last 8 KiB of the unified buffer as its scratch.
+_UB_BYTES = (192 - 8) * 1024
+#: Elements from one key to the next in the cache: the copy to L1 holds the distance in 16 bits.
+_MAX_ROW_STRIDE = 65535
 
 
 def _round_up(value: int, step: int) -> int:
@@ -70,6 +74,14 @@ class DecodeTiling:
             f"head_dim {self.head_dim} is not a multiple of 16 up to 128 or of 32 up to 256",
             "the head dimension passes through L0 in slices of a multiple of 16, at most 128 wide",
             "allow the reference (registry.strict(False)), or pad to 64, 96, 128, 192 or 256",
+        )
+        stride = self.kv_heads * self.head_dim
+        self._require(
+            stride <= _MAX_ROW_STRIDE,
+            f"{self.kv_heads} KV heads of {self.head_dim} elements: a token's {stride} elements "
+            f"exceed {_MAX_ROW_STRIDE}",
+            "a tile is loaded by one copy that steps over the other heads of each token",
+            "split the KV heads over calls, as tensor parallelism does",
         )
         group = self.q_heads // self.kv_heads
         tile_m = _round_up(group, 16)

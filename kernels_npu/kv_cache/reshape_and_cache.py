@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 
-from kernels_npu import reference, requirements
-from kernels_npu.checking import dialect_dtype, require_dtype, require_shape, require_together
+from kernels_npu import arguments, reference, requirements
+from kernels_npu.checking import KERNEL_DTYPES, dialect_dtype, require_dtype, require_together
 from kernels_npu.dialect import T, tilelang
 from kernels_npu.launch import block_count, launch
 from kernels_npu.spec import ITEMSIZE, OpSpec, Tolerance, Traffic, Workload
 
 
-@tilelang.jit()
+@tilelang.jit(target="ascendc")
 def reshape_and_cache_kernel(
     kv_heads: int, head_dim: int, block_size: int, dtype: str, max_blocks: int
 ):
@@ -102,15 +102,8 @@ def check(
 ) -> None:
     """Refuse what the kernel would misread."""
     op = "reshape_and_cache"
-    require_dtype(op, "key", key, torch.float16, torch.bfloat16)
-    for name, tensor in (("value", value), ("key_cache", key_cache), ("value_cache", value_cache)):
-        require_dtype(op, name, tensor, key.dtype)
-    require_dtype(op, "slot_mapping", slot_mapping, torch.int32)
-    require_shape(op, "key", key, None, None, None)
-    require_shape(op, "value", value, *key.shape)
-    require_shape(op, "key_cache", key_cache, None, None, *key.shape[1:])
-    require_shape(op, "value_cache", value_cache, *key_cache.shape)
-    require_shape(op, "slot_mapping", slot_mapping, key.shape[0])
+    require_dtype(op, "key", key, *KERNEL_DTYPES)
+    arguments.reshape_and_cache(key, value, key_cache, value_cache, slot_mapping)
     require_together(
         op,
         key=key,

@@ -6,14 +6,8 @@ from typing import Any
 
 import torch
 
-from kernels_npu import reference
-from kernels_npu.checking import (
-    dialect_dtype,
-    require_dtype,
-    require_range,
-    require_shape,
-    require_together,
-)
+from kernels_npu import arguments, reference
+from kernels_npu.checking import KERNEL_DTYPES, dialect_dtype, require_dtype, require_together
 from kernels_npu.dialect import T, tilelang
 from kernels_npu.launch import block_count, launch
 from kernels_npu.normalization import common
@@ -24,7 +18,7 @@ from kernels_npu.spec import ITEMSIZE, OpSpec, Traffic, Workload
 _TWO_SLOTS_UP_TO = 8192
 
 
-@tilelang.jit(out_idx=[3])
+@tilelang.jit(out_idx=[3], target="ascendc")
 def add_rms_norm_kernel(hidden: int, eps: float, dtype: str, max_blocks: int):
     """As `rms_norm_kernel`, with a second input that is updated in place."""
     tiles, width = common.row_tiles(hidden)
@@ -146,13 +140,8 @@ def add_rms_norm(
 def check(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> None:
     """Refuse what the kernel would misread."""
     op = "add_rms_norm"
-    require_dtype(op, "x", x, torch.float16, torch.bfloat16)
-    require_dtype(op, "residual", residual, x.dtype)
-    require_dtype(op, "weight", weight, x.dtype)
-    require_shape(op, "x", x, None, None)
-    require_shape(op, "residual", residual, *x.shape)
-    require_shape(op, "weight", weight, x.shape[1])
-    require_range(op, "eps", eps, 0.0)
+    require_dtype(op, "x", x, *KERNEL_DTYPES)
+    arguments.add_rms_norm(x, residual, weight, eps)
     require_together(op, x=x, residual=residual, weight=weight)
     hidden_size(op, x.shape[1])
 

@@ -6,14 +6,8 @@ from typing import Any
 
 import torch
 
-from kernels_npu import reference
-from kernels_npu.checking import (
-    dialect_dtype,
-    require_dtype,
-    require_range,
-    require_shape,
-    require_together,
-)
+from kernels_npu import arguments, reference
+from kernels_npu.checking import KERNEL_DTYPES, dialect_dtype, require_dtype, require_together
 from kernels_npu.dialect import T, tilelang
 from kernels_npu.launch import block_count, launch
 from kernels_npu.normalization import common
@@ -21,7 +15,7 @@ from kernels_npu.requirements import hidden_size
 from kernels_npu.spec import ITEMSIZE, OpSpec, Traffic, Workload
 
 
-@tilelang.jit(out_idx=[2])
+@tilelang.jit(out_idx=[2], target="ascendc")
 def rms_norm_kernel(hidden: int, eps: float, dtype: str, max_blocks: int):
     """Rows are dealt to the vector cores; a row stays on chip between its two passes."""
     tiles, width = common.row_tiles(hidden)
@@ -128,11 +122,8 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
 def check(x: torch.Tensor, weight: torch.Tensor, eps: float) -> None:
     """Refuse what the kernel would misread."""
     op = "rms_norm"
-    require_dtype(op, "x", x, torch.float16, torch.bfloat16)
-    require_dtype(op, "weight", weight, x.dtype)
-    require_shape(op, "x", x, None, None)
-    require_shape(op, "weight", weight, x.shape[1])
-    require_range(op, "eps", eps, 0.0)
+    require_dtype(op, "x", x, *KERNEL_DTYPES)
+    arguments.rms_norm(x, weight, eps)
     require_together(op, x=x, weight=weight)
     hidden_size(op, x.shape[1])
 

@@ -9,7 +9,7 @@ from kernels_npu.rotary.head_blocks import head_block
 _BYTES_PER_ELEMENT = 2 + 4 * 4 + 3 * 4 + 1
 
 
-@tilelang.jit()
+@tilelang.jit(target="ascendc")
 def interleaved_kernel(
     q_heads: int,
     kv_heads: int,

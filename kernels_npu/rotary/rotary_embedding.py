@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from kernels_npu import reference, requirements
-from kernels_npu.checking import dialect_dtype, require_dtype, require_shape, require_together
+from kernels_npu import arguments, reference, requirements
+from kernels_npu.checking import KERNEL_DTYPES, dialect_dtype, require_dtype, require_together
 from kernels_npu.launch import block_count, launch
 from kernels_npu.rotary.half_split import half_split_kernel
 from kernels_npu.rotary.interleaved import interleaved_kernel
@@ -64,16 +64,8 @@ def check(
 ) -> None:
     """Refuse what the kernel would misread."""
     op = "rotary_embedding"
-    require_dtype(op, "query", query, torch.float16, torch.bfloat16)
-    require_dtype(op, "key", key, query.dtype)
-    require_dtype(op, "positions", positions, torch.int32, torch.int64)
-    require_dtype(op, "cos_sin_cache", cos_sin_cache, query.dtype, torch.float32)
-    require_shape(op, "query", query, None, None, None)
-    require_shape(op, "key", key, query.shape[0], None, query.shape[2])
-    require_shape(op, "positions", positions, query.shape[0])
-    require_shape(op, "cos_sin_cache", cos_sin_cache, None, None)
-    if cos_sin_cache.shape[1] > query.shape[2]:
-        require_shape(op, "cos_sin_cache", cos_sin_cache, None, query.shape[2])
+    require_dtype(op, "query", query, *KERNEL_DTYPES)
+    arguments.rotary_embedding(positions, query, key, cos_sin_cache, interleaved)
     require_together(op, query=query, key=key, positions=positions, cos_sin_cache=cos_sin_cache)
     requirements.rotary_embedding(positions, query, key, cos_sin_cache, interleaved)
 

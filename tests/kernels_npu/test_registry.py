@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 
 import pytest
 import torch
 
-from kernels_npu import dialect, ops, registry
-from kernels_npu.errors import EnvironmentProblem, UnsupportedError
+from kernels_npu import dialect, ops, registry, requirements
+from kernels_npu.errors import EnvironmentProblem, UnsupportedError, UsageError
 
 pytestmark = pytest.mark.usefixtures("fresh_counts")
 
@@ -85,6 +86,59 @@ def test_a_fallback_is_counted_and_warned_about(npu, caplog):
     assert registry.launch_counts()["rms_norm", "reference"] == 2
     (record,) = [r for r in caplog.records if r.levelno == logging.WARNING]
     assert "AI-OP-006" in record.message
+
+
+def cache_arguments(
+    device: torch.device, head_dim: int = 64, blocks: int = 2
+) -> list[torch.Tensor]:
+    rows = torch.zeros(1, 2, head_dim, dtype=torch.float16, device=device)
+    caches = torch.zeros(2, blocks, 16, 2, 64, dtype=torch.float16, device=device)
+    return [rows, rows, caches[0], caches[1], torch.zeros(1, dtype=torch.int32, device=device)]
+
+
+def test_a_wrong_call_decides_nothing_for_the_right_one(npu):
+    with pytest.raises(UsageError) as caught:
+        ops.reshape_and_cache(*cache_arguments(npu, head_dim=40))
+    assert "key_cache" in caught.value.what
+    ops.reshape_and_cache(*cache_arguments(npu))
+    assert registry.launch_counts() == {("reshape_and_cache", "sim"): 1}
+
+
+def test_a_cache_beyond_32_bits_decides_nothing_for_a_smaller_one(npu, monkeypatch):
+    monkeypatch.setattr(requirements, "_MAX_ELEMENTS", 3 * 16 * 2 * 64)
+    with pytest.raises(UnsupportedError) as caught:
+        ops.reshape_and_cache(*cache_arguments(npu, blocks=3))
+    assert "key_cache has 6144 elements" in caught.value.what
+    ops.reshape_and_cache(*cache_arguments(npu, blocks=2))
+    with registry.strict(False):
+        ops.reshape_and_cache(*cache_arguments(npu, blocks=3))
+    assert registry.launch_counts() == {
+        ("reshape_and_cache", "sim"): 1,
+        ("reshape_and_cache", "reference"): 1,
+    }
+
+
+def test_references_do_not_broadcast_a_wrong_shape():
+    x, _, eps = arguments(64, "cpu")
+    with pytest.raises(UsageError) as caught:
+        ops.rms_norm(x, torch.ones(1).half(), eps)
+    assert "weight has shape [1], but must be [64]" in caught.value.what
+    assert registry.launch_counts() == {}
+
+
+def test_launches_of_several_threads_are_all_counted():
+    inputs = arguments(16, "cpu")
+
+    def work() -> None:
+        for _ in range(100):
+            ops.rms_norm(*inputs)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert registry.launch_counts() == {("rms_norm", "reference"): 400}
 
 
 def test_strictness_ends_with_its_block(npu):

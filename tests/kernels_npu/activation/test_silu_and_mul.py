@@ -67,3 +67,6 @@ def test_wrong_arguments_are_named():
     with pytest.raises(UnsupportedError) as refused:
         check(torch.zeros(1, 40, dtype=torch.float16))
     assert "40" in refused.value.what
+    with pytest.raises(UsageError) as odd:
+        check(torch.zeros(1, 65, dtype=torch.float16))
+    assert "columns of x is 65" in odd.value.what

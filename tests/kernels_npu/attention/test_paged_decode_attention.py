@@ -81,10 +81,34 @@ def test_window_and_soft_cap(options, block_size, run, assert_traffic):
     assert_traffic(run(SPEC, case, torch.float16), SPEC, case, torch.float16)
 
 
-def test_a_window_saves_bytes(run):
-    full = run(SPEC, dims(8, 1, 64, 16, 1000), torch.float16)
+def test_a_window_reads_its_own_keys_only(run):
     window = run(SPEC, dims(8, 1, 64, 16, 1000, sliding_window=100), torch.float16)
-    assert window.gm_read["key_cache"] <= (100 + 15) * 64 * 2 < full.gm_read["key_cache"]
+    assert window.gm_read["key_cache"] == window.gm_read["value_cache"] == 100 * 64 * 2
+
+
+@pytest.mark.parametrize("block_size", [16, 48, 128])
+def test_what_left_the_window_is_not_used(block_size, npu):
+    """The rest of the window's first block holds keys and values that were visible once."""
+    from kernels_npu import ops, reference
+
+    case = dims(6, 2, 64, block_size, 300, 128, 77, sliding_window=41)
+    inputs = SPEC.make_inputs(_workload(case), torch.float16, "cpu", torch.Generator())
+    for row, length in enumerate(case["seq_lens"]):
+        for position in range(length - 41):
+            block = inputs["block_table"][row, position // block_size]
+            inputs["key_cache"][block, position % block_size] = float("nan")
+            inputs["value_cache"][block, position % block_size] = float("inf")
+    expected = reference.paged_decode_attention(**inputs)
+    on_npu = {k: v.to(npu) if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
+    got = ops.paged_decode_attention(**on_npu).cpu()
+    torch.testing.assert_close(got, expected, atol=2**-9, rtol=2**-9)
+
+
+@pytest.mark.parametrize("window", [1, 47, 48, 49, 95, 96, 97, 144, 1000])
+def test_a_window_may_end_anywhere(window, run, assert_traffic):
+    """Tiles of two blocks of 48 keys: edges of a block, of a tile, and one beside each."""
+    case = dims(3, 1, 64, 48, 1, 48, 95, 97, 193, 311, sliding_window=window)
+    assert_traffic(run(SPEC, case, torch.float16), SPEC, case, torch.float16)
 
 
 @pytest.mark.parametrize(
@@ -192,8 +216,13 @@ def test_an_empty_batch_launches_nothing(npu):
         ({"seq_lens": torch.zeros(3, dtype=torch.int32)}, "AI-OP-004"),
         ({"block_table": torch.zeros(4, 2, dtype=torch.int32).t()}, "AI-OP-003"),
         ({"scale": 0.0}, "AI-OP-005"),
+        ({"scale": float("inf")}, "AI-OP-005"),
+        ({"scale": float("nan")}, "AI-OP-005"),
         ({"sliding_window": -1}, "AI-OP-005"),
+        ({"sliding_window": 2**31}, "AI-OP-005"),
         ({"logits_soft_cap": -1.0}, "AI-OP-005"),
+        ({"logits_soft_cap": float("inf")}, "AI-OP-005"),
+        ({"logits_soft_cap": 1e-42}, "AI-OP-005"),  # 2 * scale / cap is no float32
     ],
 )
 def test_wrong_arguments_are_named(change, code):

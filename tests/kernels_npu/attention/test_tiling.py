@@ -50,6 +50,8 @@ def test_slices_of_the_head_dimension(head_dim, chunks, width):
         ((8, 1, 320, 128), "head_dim 320"),
         ((96, 1, 256, 128), "bytes of L0A"),
         ((256, 1, 64, 128), "bytes of L0A"),
+        ((176, 1, 48, 128), "bytes of UB, which has 188416"),
+        ((1024, 1024, 64, 128), "65536 elements exceed 65535"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_both_values(shape, words):

@@ -52,6 +52,7 @@ def test_any_mixture_of_padding(tokens, padding, block_size, run):
     ("change", "code"),
     [
         ({"slot_mapping": torch.zeros(2, dtype=torch.int64)}, "AI-OP-001"),
+        ({"key": torch.zeros(64, dtype=torch.float16)}, "AI-OP-004"),
         ({"value": torch.zeros(2, 3, 32, dtype=torch.float16)}, "AI-OP-004"),
         ({"key_cache": torch.zeros(4, 16, 2, 64, dtype=torch.float16)}, "AI-OP-004"),
         ({"slot_mapping": torch.zeros(3, dtype=torch.int32)}, "AI-OP-004"),

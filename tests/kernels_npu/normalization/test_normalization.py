@@ -92,7 +92,10 @@ def test_eps_keeps_a_row_of_zeros_finite(npu):
         ({"weight": torch.zeros(32, dtype=torch.float16)}, "AI-OP-004", "[32]"),
         ({"x": torch.zeros(64, dtype=torch.float16)}, "AI-OP-004", "[any, any]"),
         ({"x": torch.zeros(64, 2, dtype=torch.float16).t()}, "AI-OP-003", "strides [1, 2]"),
+        ({"x": torch.zeros((), dtype=torch.float16)}, "AI-OP-004", "x has shape []"),
         ({"eps": -1.0}, "AI-OP-005", "eps is -1.0"),
+        ({"eps": float("nan")}, "AI-OP-005", "eps is nan"),
+        ({"eps": float("inf")}, "AI-OP-005", "eps is inf"),
     ],
 )
 def test_wrong_arguments_are_named(change, code, words):

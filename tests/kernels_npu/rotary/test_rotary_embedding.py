@@ -96,7 +96,9 @@ def test_head_blocks_divide_the_heads(heads, elements):
         ({"positions": torch.zeros(3, dtype=torch.int64)}, "AI-OP-004"),
         ({"cos_sin_cache": torch.zeros(8, 128, dtype=torch.float16)}, "AI-OP-004"),
         ({"query": torch.zeros(4, 2, 64, dtype=torch.float16).transpose(0, 1)}, "AI-OP-003"),
+        ({"cos_sin_cache": torch.zeros(8, 33, dtype=torch.float16)}, "AI-OP-004"),
         ({"cos_sin_cache": torch.zeros(8, 48, dtype=torch.float16)}, "AI-OP-006"),
+        ({"key": torch.zeros(2, 0, 64, dtype=torch.float16)}, "AI-OP-006"),
     ],
 )
 def test_wrong_arguments_are_named(change, code):
