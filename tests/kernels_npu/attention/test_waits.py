@@ -1,13 +1,11 @@
-"""Every wait of the attention kernel is needed: without any one of them the simulator finds a fault.
+"""Every set and every wait of the attention kernel is needed: without it a fault is found.
 
-The kernel's text is changed, one wait at a time, and run on sequences long enough to use every slot twice.
+The kernel's text is changed, one line at a time, and run on sequences long enough to use every slot twice.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import re
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -17,26 +15,18 @@ from kernels_npu.attention import decode_kernel
 from kernels_npu.attention.paged_decode_attention import SPEC
 from kernels_npu.sim.config import configure
 from kernels_npu.spec import Workload
+from tests.kernels_npu.source_edits import synchronisation_lines, without_line
 
-SOURCE = Path(decode_kernel.__file__).read_text(encoding="utf-8").splitlines()
-WAITS = [i for i, line in enumerate(SOURCE) if re.match(r"\s+T\.wait_(cross_)?flag\(", line)]
+LINES = synchronisation_lines(decode_kernel)
+SETS = {line: text for line, text in LINES.items() if "T.set_" in text}
+WAITS = {line: text for line, text in LINES.items() if "T.wait_" in text}
 #: A vector core without rows; both with rows; two slices of the head dimension.
 SHAPES = [(9, 3, 64), (9, 1, 64), (2, 1, 192)]
 
 
-def variant(path: Path, without: int | None) -> ModuleType:
-    """The kernel's module, with line `without` turned into `pass`."""
-    lines = list(SOURCE)
-    if without is not None:
-        lines[without] = re.sub(r"\S.*", "pass", lines[without])
-    file = path / f"decode_kernel_without_{without}.py"
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def of(lines: dict[int, str]) -> list:
+    """Parameters with the line's number and text for a name."""
+    return [pytest.param(line, id=f"{line + 1}:{text[2:40]}") for line, text in lines.items()]
 
 
 def launch(module: ModuleType, q_heads: int, kv_heads: int, head_dim: int) -> torch.Tensor:
@@ -58,21 +48,22 @@ def launch(module: ModuleType, q_heads: int, kv_heads: int, head_dim: int) -> to
 
 
 def test_the_kernel_has_the_waits_that_these_tests_delete():
-    text = "\n".join(SOURCE[i] for i in WAITS)
+    text = "\n".join(WAITS.values())
     for needed in ("P_FILLED", "S_FILLED", "O_FILLED", "K + i % 2", "V + k % 2", "K + k % 2"):
         assert needed in text
+    assert len(SETS) == len(WAITS)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_the_complete_kernel_is_clean(shape, npu, tmp_path):
-    launch(variant(tmp_path, None), *shape)
+    launch(without_line(decode_kernel, None, tmp_path), *shape)
 
 
-@pytest.mark.parametrize("line", WAITS, ids=lambda i: f"{i + 1}:{SOURCE[i].strip()[2:40]}")
+@pytest.mark.parametrize("line", of(WAITS))
 def test_without_a_wait_a_fault_is_found(line, npu, tmp_path):
     from kernels_npu.sim.machine import HazardError
 
-    module = variant(tmp_path, line)
+    module = without_line(decode_kernel, line, tmp_path)
     file = f"decode_kernel_without_{line}.py"
     for shape in SHAPES:
         with pytest.raises(HazardError) as caught:
@@ -82,12 +73,22 @@ def test_without_a_wait_a_fault_is_found(line, npu, tmp_path):
         assert len(set(re.findall(rf"{file}:\d+", str(caught.value)))) >= 2
 
 
+@pytest.mark.parametrize("line", of(SETS))
+def test_without_a_set_its_wait_is_reported(line, npu, tmp_path):
+    from kernels_npu.sim.machine import HazardError
+
+    module = without_line(decode_kernel, line, tmp_path)
+    with pytest.raises(HazardError) as caught:
+        launch(module, *SHAPES[0])
+    assert caught.value.code.startswith("AI-SYNC")
+
+
 @pytest.mark.parametrize(
     "wanted", ["T.wait_cross_flag(P_FILLED", 'T.wait_flag("mte1", "mte2", K', "O_FILLED + j"]
 )
 def test_a_fault_is_found_under_every_schedule(wanted, npu, tmp_path, schedule):
     from kernels_npu.sim.machine import HazardError
 
-    line = next(i for i in WAITS if wanted in SOURCE[i])
+    line = next(line for line, text in WAITS.items() if wanted in text)
     with configure(schedule=schedule[0], seed=schedule[1]), pytest.raises(HazardError):
-        launch(variant(tmp_path, line), 9, 3, 64)
+        launch(without_line(decode_kernel, line, tmp_path), 9, 3, 64)
