@@ -159,6 +159,7 @@ CODES: dict[str, str] = {
     "AI-BOUND-009": "A move within UB is not a multiple of 32 bytes.",
     "AI-BOUND-010": "An element of a 2-D buffer serves as scalar operand.",
     "AI-BOUND-011": "A copy moves more rows or columns than its on-chip side names.",
+    "AI-BOUND-012": "A copy names more than two extending dimensions.",
     "AI-TYPE-001": "The vector unit lacks this arithmetic for this dtype.",
     "AI-TYPE-002": "Operands of a vector operation have different dtypes.",
     "AI-TYPE-003": "The vector unit has no conversion between these dtypes.",

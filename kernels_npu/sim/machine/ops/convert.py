@@ -11,9 +11,16 @@ from kernels_npu.sim import ir
 from kernels_npu.sim.dtypes import numpy_dtype
 from kernels_npu.sim.machine import cost
 from kernels_npu.sim.machine.half import to_half
-from kernels_npu.sim.machine.instruction import AnyArray, Instruction, LoweringContext, lowers
+from kernels_npu.sim.machine.instruction import (
+    DEQ_SCALE,
+    AnyArray,
+    Instruction,
+    LoweringContext,
+    lowers,
+)
 from kernels_npu.sim.machine.operands import View, flat_view, static_int
 from kernels_npu.sim.machine.ops.elementwise import all_sources
+from kernels_npu.sim.machine.scalar_math import int_range
 from kernels_npu.sim.scalar_ops import is_float
 
 Converter = Callable[[AnyArray, AnyArray], None]
@@ -46,50 +53,80 @@ def converter(dst: str, src: str, mode: str) -> Converter:
     """A function `(source, out)` that converts `src` to `dst` under rounding `mode`."""
     if is_float(src) and not is_float(dst):
         return _float_to_int(dst, mode)
+    if not is_float(src) and not is_float(dst):
+        return _int_to_int(dst)
     if src == dst == "float32" and mode != "CAST_NONE":
         return lambda a, out: np.copyto(out, _INTEGRAL[mode](a))
-    narrowing = is_float(src) and is_float(dst) and src == "float32" and dst != "float32"
-    if narrowing and mode not in ("CAST_NONE", "CAST_RINT"):
+    narrows = numpy_dtype(dst).itemsize < numpy_dtype(src).itemsize if is_float(src) else True
+    if narrows and mode not in ("CAST_NONE", "CAST_RINT"):
         return _directed(dst, mode)
     if src == "float32" and dst == "float16":
         return to_half
     return lambda a, out: np.copyto(out, a, casting="unsafe")
 
 
+def is_scaled(dst: str, src: str) -> bool:
+    """Whether a conversion multiplies by the register that `set_deq_scale` sets."""
+    return dst == "float16" and src == "int32"
+
+
+def scaling(convert: Converter) -> Callable[[AnyArray, AnyArray, float], None]:
+    """`convert` after a multiplication by the register's value."""
+
+    def scaled(a: AnyArray, out: AnyArray, scale: float) -> None:
+        convert(a if scale == 1 else a * np.float64(scale), out)
+
+    return scaled
+
+
+def _int_to_int(dst: str) -> Converter:
+    low, high = int_range(dst)
+
+    def convert(a: AnyArray, out: AnyArray) -> None:
+        out[...] = np.clip(
+            a, max(low, int_range(a.dtype.name)[0]), min(high, int_range(a.dtype.name)[1])
+        )
+
+    return convert
+
+
 def _float_to_int(dst: str, mode: str) -> Converter:
-    info = np.iinfo(numpy_dtype(dst))
+    low, high = int_range(dst)
     rounding = _INTEGRAL["CAST_RINT" if mode == "CAST_ODD" else mode]
 
     def convert(a: AnyArray, out: AnyArray) -> None:
-        wide = rounding(a.astype(np.float64))
-        out[...] = np.clip(np.nan_to_num(wide, nan=0.0), info.min, info.max).astype(out.dtype)
+        wide = np.nan_to_num(rounding(a.astype(np.float64)), nan=0.0, posinf=high, neginf=low)
+        # float64 cannot hold the greatest int64, so what reaches it is set afterwards.
+        out[...] = np.where(wide >= high, low, wide).clip(low).astype(out.dtype)
+        out[wide >= high] = high
 
     return convert
 
 
 def _directed(dst: str, mode: str) -> Converter:
-    """float32 to a 16-bit float, rounding toward a side: nearest, then one step back if it overshot."""
+    """To a narrower float, rounding toward a side: the nearest value, then one step back or on."""
     narrow = numpy_dtype(dst)
+    pattern = np.dtype(f"i{narrow.itemsize}")
 
     def convert(a: AnyArray, out: AnyArray) -> None:
-        nearest = a.astype(narrow)
-        wide = nearest.astype(np.float32)
-        bits = nearest.view(np.int16)
-        exact = (wide == a) | ~np.isfinite(a)
-        grew = np.abs(wide) > np.abs(a)
+        exactly = a.astype(np.float64)
+        nearest = exactly.astype(narrow) if a.dtype.kind in "iu" else a.astype(narrow)
+        wide = nearest.astype(np.float64)
+        bits = nearest.view(pattern).astype(np.int64)
+        exact = (wide == exactly) | ~np.isfinite(exactly)
+        grew = np.abs(wide) > np.abs(exactly)
         if mode == "CAST_ODD":
             truncated = np.where(grew, bits - 1, bits)
             result = np.where(exact, bits, truncated | 1)
+        elif mode == "CAST_ROUND":
+            outward = (bits + 1).astype(pattern).view(narrow).astype(np.float64)
+            tie = np.abs(exactly - wide) == np.abs(outward - exactly)
+            result = np.where(~exact & ~grew & tie, bits + 1, bits)
         else:
-            outward = _wants_larger_magnitude(a, mode)
-            step = np.where(grew & ~outward, -1, np.where(~grew & outward, 1, 0))
+            away = _wants_larger_magnitude(exactly, mode)
+            step = np.where(grew & ~away, -1, np.where(~grew & away, 1, 0))
             result = np.where(exact, bits, bits + step)
-            if mode == "CAST_ROUND":
-                tie = np.abs(a - wide) * 2 == np.abs(
-                    (bits + 1).astype(np.int16).view(narrow).astype(np.float32) - wide
-                )
-                result = np.where(exact, bits, np.where(~grew & tie, bits + 1, bits))
-        out[...] = result.astype(np.int16).view(narrow)
+        out[...] = result.astype(pattern).view(narrow)
 
     return convert
 
@@ -133,11 +170,13 @@ def lower_cast(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     dst = View(whole_dst.buffer, whole_dst.offset, 1, size, size, flat=True)
     src = View(whole_src.buffer, whole_src.offset, 1, size, size, flat=True)
     conversion_pair(stmt, dst, src, context)
+    scaled = is_scaled(dst.buffer.dtype, src.buffer.dtype)
+    convert = converter(dst.buffer.dtype, src.buffer.dtype, mode)
     return Instruction(
         op=stmt.op,
         pipe="V",
-        kernel=converter(dst.buffer.dtype, src.buffer.dtype, mode),
-        args=(src, dst),
+        kernel=scaling(convert) if scaled else convert,
+        args=(src, dst, DEQ_SCALE) if scaled else (src, dst),
         reads=(src,),
         writes=(dst,),
         cycles=cost.vector(size * max(dst.itemsize, src.itemsize)),

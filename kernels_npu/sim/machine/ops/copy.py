@@ -1,117 +1,165 @@
-"""`T.copy` and `T.tile.atomic_add`: the data moves between memories.
-
-The extents rule: whole buffers move whole; otherwise each side keeps the extents it names, and a side
-given by one element takes the other side's. At most two dimensions extend. Global memory clips.
-"""
+"""`T.copy` and `T.tile.atomic_add`: the moves between global and on-chip memory, and the choice of path."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
+from kernels_npu.sim.dtypes import numpy_dtype
 from kernels_npu.sim.machine import cost
 from kernels_npu.sim.machine.half import to_half
-from kernels_npu.sim.machine.instruction import AnyArray, Instruction, LoweringContext, lowers
-from kernels_npu.sim.machine.operands import (
-    Rect,
-    View,
-    linear,
-    mins_extents,
-    shape_of,
-    static_int,
-    strides_of,
+from kernels_npu.sim.machine.instruction import (
+    DEQ_SCALE,
+    AnyArray,
+    Instruction,
+    LoweringContext,
+    lowers,
 )
-from kernels_npu.sim.machine.ops.convert import conversion_pair, converter
-from kernels_npu.sim.machine.ops.elementwise import all_sources
+from kernels_npu.sim.machine.operands import View, linear, shape_of
+from kernels_npu.sim.machine.ops.on_chip_moves import l1_to_l0, ub_to_ub
+from kernels_npu.sim.machine.ops.rectangles import (
+    Side,
+    check_dtypes,
+    check_narrow_rows,
+    rect_of,
+    sides_of,
+    tile_of,
+)
+from kernels_npu.sim.scalar_ops import is_float
 
-_ONE = ir.Const(1, "int32")
 _ZERO = ir.Const(0, "int32")
 
-
-@dataclass(frozen=True, eq=False)
-class _Side:
-    buffer: ir.Buffer
-    mins: tuple[ir.Expr, ...]
-    extents: tuple[ir.Expr, ...]
+# --------------------------------------------------------------------------- GM -> UB
 
 
-def _is_one(extent: ir.Expr) -> bool:
-    return isinstance(extent, ir.Const) and extent.value == 1
+def _fill(pad: float, tile: AnyArray) -> None:
+    tile[...] = pad
 
 
-def _larger(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    if isinstance(a, ir.Const) and isinstance(b, ir.Const):
-        return a if a.value >= b.value else b
-    return a if _is_one(b) else b if _is_one(a) else ir.binary("max", a, b)
+def _place(source: AnyArray, tile: AnyArray) -> None:
+    """`source` into the corner of `tile`; one row that is longer than the tile's fills it flat."""
+    rows, cols = source.shape
+    if rows == 1 and cols > tile.shape[1]:
+        flat = tile.reshape(-1)
+        flat[:cols] = source[0, : flat.size]
+        return
+    rows, cols = min(rows, tile.shape[0]), min(cols, tile.shape[1])
+    np.copyto(tile[:rows, :cols], source[:rows, :cols], casting="unsafe")
 
 
-def _sides(stmt: ir.TileOp, src: ir.Operand, dst: ir.Operand) -> tuple[_Side, _Side]:
-    """Both operands with their extents settled."""
-    parts = [mins_extents(operand, stmt.loc) for operand in (src, dst)]
-    rank = max(len(extents or ()) for _, _, extents in parts)
-    if rank == 0:
-        raise KernelSourceError(
-            "AI-SRC-056",
-            "both sides of the copy are single elements",
-            where=stmt.loc,
-            rule="the amount to move is taken from a buffer or a slice",
-            fix="name a buffer or slice with the extent to move on one side",
-        )
-    padded = [list(extents or ()) + [_ONE] * (rank - len(extents or ())) for _, _, extents in parts]
-    merged = [_larger(a, b) for a, b in zip(*padded)]
-    sides = []
-    for buffer, mins, extents in parts:
-        if extents is None:
-            tail = merged[-len(buffer.shape) :]
-            extents = tuple([_ONE] * (len(buffer.shape) - len(tail)) + tail)
-        sides.append(_Side(buffer, mins, extents))
-    return sides[0], sides[1]
+def _load(source: AnyArray, tile: AnyArray) -> None:
+    if source.shape == tile.shape:
+        np.copyto(tile, source, casting="unsafe")
+    else:
+        _place(source, tile)
 
 
-def _rect(side: _Side) -> Rect:
-    """The rectangle of a global tensor: its last dimension and the last other one that extends."""
-    last = len(side.extents) - 1
-    extending = [i for i in range(last) if not _is_one(side.extents[i])]
-    row_dim = extending[-1] if extending else (last - 1 if last > 0 else None)
-    rows = _ONE if row_dim is None else side.extents[row_dim]
-    return Rect(side.buffer, side.mins, row_dim, rows, side.extents[last])
+def _fill_and_load(pad: float, source: AnyArray, tile: AnyArray) -> None:
+    if source.shape != tile.shape:
+        tile[...] = pad
+    _load(source, tile)
 
 
-def _tile(side: _Side, stmt: ir.TileOp) -> View:
-    """The rows and columns that the on-chip side names, at the buffer's pitch."""
-    shape = shape_of(side.buffer, stmt.loc)
-    what = f"the extent of a slice of {side.buffer.name}"
-    cols = static_int(side.extents[-1], stmt.loc, what)
-    rows, pitch = 1, shape[-1]
-    if len(shape) > 1:
-        rows = min(shape[-2], static_int(side.extents[-2], stmt.loc, what))
-        extending = [i for i in range(len(shape) - 1) if not _is_one(side.extents[i])]
-        if extending and extending[-1] != len(shape) - 2:
-            rows = static_int(side.extents[extending[-1]], stmt.loc, what)
-            pitch = strides_of(shape)[extending[-1]]
-    return View(side.buffer, linear(shape, side.mins), rows, cols, pitch, flat=False)
+def _load_keeping(pad: float, source: AnyArray, tile: AnyArray) -> None:
+    """Dtypes without a fill keep what a clipped move does not cover, up to the last 32-byte unit."""
+    _load(source, tile)
+    rows, cols = source.shape
+    unit = 32 // tile.itemsize
+    if rows and cols % unit and cols < tile.shape[1]:
+        tile[:rows, cols : -(-cols // unit) * unit] = pad
 
 
-def _load(pad: float, fills: bool) -> Callable[[AnyArray, AnyArray], None]:
-    def load(source: AnyArray, tile: AnyArray) -> None:
-        if source.shape == tile.shape:
-            np.copyto(tile, source, casting="unsafe")
-            return
-        if fills:
-            tile[...] = pad
-        rows, cols = source.shape
-        if rows == 1 and cols > tile.shape[1]:
-            tile.reshape(-1)[:cols] = source[0]
-        else:
-            tile[: min(rows, tile.shape[0]), : min(cols, tile.shape[1])] = source[
-                : tile.shape[0], : tile.shape[1]
-            ]
+def _pad_value(stmt: ir.TileOp, buffer: ir.Buffer) -> ir.Expr:
+    """The pad value in the buffer's dtype; 0 by default."""
+    pad = stmt.attrs.get("pad_value")
+    value = ir.as_expr(0 if pad is None else pad)  # type: ignore[arg-type]
+    if not isinstance(value, ir.Const):
+        return value if value.dtype == buffer.dtype else ir.Cast(value, buffer.dtype)
+    if is_float(buffer.dtype):
+        return ir.Const(float(value.value), buffer.dtype)
+    limits = np.iinfo(numpy_dtype(buffer.dtype)) if buffer.dtype != "bool" else None
+    low, high = (limits.min, limits.max) if limits else (0, 1)
+    number = 0.0 if value.value != value.value else value.value
+    return ir.Const(int(min(max(number, low), high)), buffer.dtype)
 
-    return load
+
+def _gm_to_ub(stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext) -> Instruction:
+    """The device fills a tile that the tensor's border clips with the pad value, then moves the rest.
+
+    On AscendC the fill is a vector instruction, with the fences that it needs on both sides.
+    """
+    tile, rect = tile_of(dst, stmt, context), rect_of(src, stmt, context)
+    check_narrow_rows(stmt, tile, context)
+    check_dtypes(stmt, src.buffer, dst.buffer, context)
+    pad = _pad_value(stmt, dst.buffer)
+    fills = tile.itemsize in (2, 4)
+    by_vector = fills and context.target == "ascendc"
+    kernel: Callable[..., None] = _fill_and_load if fills else _load_keeping
+    prologue = Instruction(
+        op=stmt.op,
+        pipe="V",
+        kernel=_fill,
+        args=(pad, tile),
+        writes=(tile,),
+        cycles=cost.vector(tile.count * tile.itemsize),
+        fences_before=(("MTE2", "V"), ("MTE3", "V")),
+        fences_after=(("V", "MTE2"),),
+    )
+    return Instruction(
+        op=stmt.op,
+        pipe="MTE2",
+        kernel=_load if by_vector else kernel,
+        args=(rect, tile) if by_vector else (pad, rect, tile),
+        reads=(rect,),
+        writes=(tile,),
+        cycles=cost.move("MTE2", tile.count * tile.itemsize),
+        gm_path="GM->UB",
+        clips=not fills,
+        prologue=prologue if by_vector else None,
+    )
+
+
+# --------------------------------------------------------------------------- GM -> L1
+
+
+def _load_l1(source: AnyArray, tile: AnyArray, whole: AnyArray, at_base: bool) -> None:
+    if at_base and source.shape != whole.shape:
+        whole[...] = 0
+    _load(source, tile)
+
+
+def _gm_to_l1(stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext) -> Instruction:
+    """A clipped move to the start of the buffer clears the whole matrix first; others clear nothing."""
+    shape = shape_of(dst.buffer, stmt.loc)
+    sizes = dst.sizes(stmt)
+    rect = rect_of(src, stmt, context)
+    check_dtypes(stmt, src.buffer, dst.buffer, context)
+    rows = sizes[-2] if len(sizes) > 1 else 1
+    tile = View(dst.buffer, linear(shape, dst.mins), rows, sizes[-1], shape[-1], flat=False)
+    depth = shape[-2] if len(shape) > 1 else 1
+    whole = View(dst.buffer, _ZERO, depth, shape[-1], shape[-1], flat=False)
+    at_base = ir.binary("eq", tile.offset, 0)
+    covers = isinstance(at_base, ir.Const) and bool(at_base.value)
+    return Instruction(
+        op=stmt.op,
+        pipe="MTE2",
+        kernel=_load_l1,
+        args=(rect, tile, whole, at_base),
+        reads=(rect,),
+        # At the start the whole matrix is written, by the data or by the clear.
+        writes=(whole,) if covers else (tile,),
+        cycles=cost.move("MTE2", tile.count * tile.itemsize),
+        gm_path="GM->L1",
+        clips=not covers,
+        clears=None if isinstance(at_base, ir.Const) else at_base,
+        tile=tile,
+    )
+
+
+# --------------------------------------------------------------------------- on chip -> GM
 
 
 def _store(accumulate: bool) -> Callable[[AnyArray, AnyArray], None]:
@@ -120,8 +168,9 @@ def _store(accumulate: bool) -> Callable[[AnyArray, AnyArray], None]:
         if (rows, cols) != tile.shape:
             run = rows == 1 and cols > tile.shape[1]
             tile = tile.reshape(1, -1)[:, :cols] if run else tile[:rows, :cols]
+            destination = destination[: tile.shape[0], : tile.shape[1]]
         if accumulate:
-            np.add(destination, tile, out=destination)
+            np.add(destination, tile, out=destination, casting="unsafe")
         elif tile.dtype == np.float32 and destination.dtype == np.float16:
             to_half(tile, destination)
         else:
@@ -130,65 +179,12 @@ def _store(accumulate: bool) -> Callable[[AnyArray, AnyArray], None]:
     return store
 
 
-def _load_l1(source: AnyArray, tile: AnyArray, whole: AnyArray, at_base: bool) -> None:
-    rows, cols = source.shape
-    if at_base and source.shape != whole.shape:
-        whole[...] = 0
-    np.copyto(tile[:rows, :cols], source, casting="unsafe")
-
-
-def _check_narrow_rows(stmt: ir.TileOp, tile: View, context: LoweringContext) -> None:
-    """On AscendC the UB row pitch is the slice's width rounded up to 32 bytes."""
-    device_pitch = -(-tile.cols * tile.itemsize // 32) * 32
-    if context.target == "ascendc" and tile.rows > 1 and device_pitch != tile.pitch * tile.itemsize:
-        context.note(
-            "AI-BOUND-003",
-            "error",
-            f"copy places rows of {tile.buffer.name} {device_pitch} bytes apart on target ascendc, "
-            f"the buffer's rows are {tile.pitch * tile.itemsize} bytes; make rows whole multiples "
-            "of 32 bytes and copy full rows",
-            stmt,
-        )
-
-
-def _check_dtypes(
-    stmt: ir.TileOp, src: ir.Buffer, dst: ir.Buffer, context: LoweringContext
-) -> None:
-    if src.dtype != dst.dtype:
-        context.note(
-            "AI-TYPE-007",
-            "error" if context.target == "ascendc" else "warning",
-            f"copy from {src.name} ({src.dtype}) to {dst.name} ({dst.dtype}) between global memory "
-            "and on-chip memory does not convert; copy into a buffer of the same dtype, then cast",
-            stmt,
-        )
-
-
-def _gm_to_ub(stmt: ir.TileOp, src: _Side, dst: _Side, context: LoweringContext) -> Instruction:
-    tile, rect = _tile(dst, stmt), _rect(src)
-    _check_narrow_rows(stmt, tile, context)
-    _check_dtypes(stmt, src.buffer, dst.buffer, context)
-    pad = stmt.attrs.get("pad_value")
-    value = pad.value if isinstance(pad, ir.Const) else pad
-    fills = tile.itemsize in (2, 4)
-    return Instruction(
-        op=stmt.op,
-        pipe="MTE2",
-        kernel=_load(float(value or 0.0), fills),  # type: ignore[arg-type]
-        args=(rect, tile),
-        reads=(rect,),
-        writes=(tile,),
-        cycles=cost.move("MTE2", tile.count * tile.itemsize),
-        gm_path="GM->UB",
-    )
-
-
 def _ub_to_gm(
-    stmt: ir.TileOp, src: _Side, dst: _Side, context: LoweringContext, accumulate: bool = False
+    stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext, accumulate: bool = False
 ) -> Instruction:
-    tile, rect = _tile(src, stmt), _rect(dst)
-    _check_narrow_rows(stmt, tile, context)
-    _check_dtypes(stmt, src.buffer, dst.buffer, context)
+    tile, rect = tile_of(src, stmt, context), rect_of(dst, stmt, context)
+    check_narrow_rows(stmt, tile, context)
+    check_dtypes(stmt, src.buffer, dst.buffer, context)
     return Instruction(
         op=stmt.op,
         pipe="MTE3",
@@ -199,140 +195,57 @@ def _ub_to_gm(
         cycles=cost.move("MTE3", tile.count * tile.itemsize),
         gm_path="UB->GM",
         atomic=accumulate,
+        clips=True,
     )
-
-
-def _gm_to_l1(stmt: ir.TileOp, src: _Side, dst: _Side, context: LoweringContext) -> Instruction:
-    tile, rect = _tile(dst, stmt), _rect(src)
-    shape = shape_of(dst.buffer, stmt.loc)
-    base = linear(shape[:-2] + (1, 1), dst.mins[:-2] + (_ZERO, _ZERO)) if len(shape) > 2 else _ZERO
-    start = base if isinstance(base, ir.Const) else base * (shape[-2] * shape[-1])
-    rows = shape[-2] if len(shape) > 1 else 1
-    whole = View(dst.buffer, start, rows, shape[-1], shape[-1], flat=False)
-    at_base = ir.binary("eq", tile.offset, 0)
-    # The zero fill covers the whole tile, so the whole tile is written when the copy starts at it.
-    covers = isinstance(at_base, ir.Const) and bool(at_base.value)
-    return Instruction(
-        op=stmt.op,
-        pipe="MTE2",
-        kernel=_load_l1,
-        args=(rect, tile, whole, at_base),
-        reads=(rect,),
-        writes=(whole,) if covers else (tile,),
-        cycles=cost.move("MTE2", tile.count * tile.itemsize),
-        gm_path="GM->L1",
-    )
-
-
-def _l1_to_l0(stmt: ir.TileOp, src: _Side, dst: _Side, context: LoweringContext) -> Instruction:
-    tile = shape_of(dst.buffer, stmt.loc)  # its last two dimensions; leading ones are slots
-    target = View(dst.buffer, linear(tile, dst.mins), tile[-2], tile[-1], tile[-1], flat=False)
-    transpose = bool(stmt.attrs.get("transpose", False))
-    shape = shape_of(src.buffer, stmt.loc)
-    rows, cols = (target.cols, target.rows) if transpose else (target.rows, target.cols)
-    source = View(src.buffer, linear(shape, src.mins), rows, cols, shape[-1], flat=False)
-    return Instruction(
-        op=stmt.op,
-        pipe="MTE1",
-        kernel=(lambda a, out: np.copyto(out, a.T))
-        if transpose
-        else (lambda a, out: np.copyto(out, a)),
-        args=(source, target),
-        reads=(source,),
-        writes=(target,),
-        cycles=cost.move("MTE1", target.count * target.itemsize),
-        taint=(lambda s, shape: s[0].T) if transpose else (lambda s, shape: s[0]),
-    )
-
-
-def _whole(buffer: ir.Buffer) -> tuple[ir.Expr, ...]:
-    return tuple(ir.as_expr(d) for d in buffer.shape)
 
 
 def _l0c_to_gm(
-    stmt: ir.TileOp, src: _Side, dst: _Side, context: LoweringContext, accumulate: bool = False
+    stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext, accumulate: bool = False
 ) -> Instruction:
+    """The fixpipe: converts, with the register of `set_deq_scale` from int32 to float16, and relu."""
     shape = shape_of(src.buffer, stmt.loc)
     tile = View(src.buffer, linear(shape, src.mins), shape[-2], shape[-1], shape[-1], flat=False)
-    rect = _rect(dst)
+    rect = rect_of(dst, stmt, context)
     relu = bool(stmt.attrs.get("enable_relu", False))
+    scaled = src.buffer.dtype == "int32" and dst.buffer.dtype == "float16"
     store = _store(accumulate)
+
+    def fix(tile: AnyArray, destination: AnyArray, scale: float) -> None:
+        if scaled:
+            tile = tile.astype(np.float32) * np.float32(scale)
+        store(np.maximum(tile, 0) if relu else tile, destination)
+
     return Instruction(
         op=stmt.op,
         pipe="FIX",
-        kernel=(lambda a, out: store(np.maximum(a, 0), out)) if relu else store,
-        args=(tile, rect),
+        kernel=fix,
+        args=(tile, rect, DEQ_SCALE),
         reads=(tile,),
         writes=(rect,),
         cycles=cost.move("FIX", tile.count * tile.itemsize),
         gm_path="L0C->GM",
         atomic=accumulate,
+        clips=True,
     )
 
 
-def _ub_to_ub(stmt: ir.TileOp, src: _Side, dst: _Side, context: LoweringContext) -> Instruction:
-    target, source = _tile(dst, stmt), _tile(src, stmt)
-    if target.contiguous and source.contiguous:
-        count = min(_product(dst, stmt), _product(src, stmt))
-        target = View(target.buffer, target.offset, 1, count, count, flat=True)
-        source = View(source.buffer, source.offset, 1, count, count, flat=True)
-    elif (target.rows, target.cols) != (source.rows, source.cols):
-        raise KernelSourceError(
-            "AI-SRC-057",
-            f"copy of {source.rows}x{source.cols} from {source.buffer.name} into "
-            f"{target.rows}x{target.cols} of {target.buffer.name}",
-            where=stmt.loc,
-            rule="both sides of a UB to UB copy move the same rows and columns",
-            fix="slice both sides alike",
-        )
-    if source.buffer.dtype == target.buffer.dtype:
-        if target.cols * target.itemsize % 32:
-            context.note(
-                "AI-BOUND-009",
-                "warning",
-                f"copy of {target.cols * target.itemsize} bytes per row within UB "
-                f"({source.buffer.name} to {target.buffer.name}); it moves whole 32-byte units and may "
-                "leave the rest behind",
-                stmt,
-            )
-        kernel: Callable[..., None] = lambda a, out: np.copyto(out, a)  # noqa: E731
-    else:
-        conversion_pair(stmt, target, source, context)
-        kernel = converter(target.buffer.dtype, source.buffer.dtype, "CAST_RINT")
-    return Instruction(
-        op=stmt.op,
-        pipe="V",
-        kernel=kernel,
-        args=(source, target),
-        reads=(source,),
-        writes=(target,),
-        cycles=cost.vector(target.count * max(target.itemsize, source.itemsize)),
-        taint=all_sources,
-    )
-
-
-def _product(side: _Side, stmt: ir.TileOp) -> int:
-    total = 1
-    for extent in side.extents:
-        total *= static_int(extent, stmt.loc, f"the extent of a slice of {side.buffer.name}")
-    return total
-
+# --------------------------------------------------------------------------- the operations
 
 _PATHS = {
     ("global", "ub"): _gm_to_ub,
     ("ub", "global"): _ub_to_gm,
     ("global", "l1"): _gm_to_l1,
-    ("l1", "l0a"): _l1_to_l0,
-    ("l1", "l0b"): _l1_to_l0,
+    ("l1", "l0a"): l1_to_l0,
+    ("l1", "l0b"): l1_to_l0,
     ("l0c", "global"): _l0c_to_gm,
-    ("ub", "ub"): _ub_to_ub,
+    ("ub", "ub"): ub_to_ub,
 }
 
 
 @lowers("copy")
 def lower_copy(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     """`copy(src, dst)`: the path follows from the memories of both sides."""
-    src, dst = _sides(stmt, *stmt.operands[:2])
+    src, dst = sides_of(stmt, *stmt.operands[:2])
     path = _PATHS.get((src.buffer.scope, dst.buffer.scope))
     if path is None:
         raise KernelSourceError(
@@ -349,6 +262,15 @@ def lower_copy(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
 @lowers("atomic_add")
 def lower_atomic_add(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     """`atomic_add(dst, src)`: adds a UB or L0C tile to global memory."""
-    src, dst = _sides(stmt, stmt.operands[1], stmt.operands[0])
+    src, dst = sides_of(stmt, stmt.operands[1], stmt.operands[0])
+    if src.buffer.dtype != dst.buffer.dtype:
+        raise KernelSourceError(
+            "AI-TYPE-002",
+            f"atomic_add: {dst.buffer.name} is {dst.buffer.dtype}, {src.buffer.name} is "
+            f"{src.buffer.dtype}",
+            where=stmt.loc,
+            rule="atomic_add requires equal dtypes of tile and tensor",
+            fix="cast the tile first",
+        )
     path = _l0c_to_gm if src.buffer.scope == "l0c" else _ub_to_gm
     return path(stmt, src, dst, context, accumulate=True)

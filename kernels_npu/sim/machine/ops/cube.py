@@ -10,7 +10,14 @@ import numpy as np
 from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine import cost
-from kernels_npu.sim.machine.instruction import AnyArray, Instruction, LoweringContext, lowers
+from kernels_npu.sim.machine.instruction import (
+    AnyArray,
+    Instruction,
+    LoweringContext,
+    TaintRule,
+    lowers,
+)
+from kernels_npu.sim.machine.memory import POISON
 from kernels_npu.sim.machine.operands import View, tile_view
 
 _ACCUMULATORS = {
@@ -47,10 +54,22 @@ def _mma(a: AnyArray, b: AnyArray, c: AnyArray, init: object) -> None:
     _accumulate(_widen(a), _widen(b), c, init)
 
 
-def _product_taint(sources: list[AnyArray], shape: tuple[int, ...]) -> AnyArray:
-    rows = np.logical_and.reduce(sources[0], axis=1, keepdims=True)
-    cols = np.logical_and.reduce(sources[1], axis=0, keepdims=True)
-    return np.broadcast_to(rows & cols, shape)
+def _product_taint(transpose_a: bool = False, transpose_b: bool = False) -> TaintRule:
+    """A product is written where its row of A, its column of B and, if it adds, the old C are."""
+
+    def taint(sources: list[AnyArray], shape: tuple[int, ...]) -> AnyArray:
+        rows = np.logical_and.reduce(sources[0], axis=0 if transpose_a else 1).reshape(-1, 1)
+        cols = np.logical_and.reduce(sources[1], axis=1 if transpose_b else 0).reshape(1, -1)
+        written = np.broadcast_to(rows & cols, shape)
+        return written & sources[2] if len(sources) > 2 else written
+
+    return taint
+
+
+def _accumulator(init: ir.Expr, c: View) -> tuple[ir.Expr, tuple[View, ...]] | None:
+    """The read of C, which happens unless `init` holds."""
+    fresh = isinstance(init, ir.Const) and bool(init.value)
+    return None if fresh else (init, (c,))
 
 
 def _check(stmt: ir.TileOp, a: View, b: View, c: View, shapes: tuple[int, int, int, int]) -> None:
@@ -94,27 +113,31 @@ def lower_mma(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     _require_scopes(stmt, (a, b, c), ("l0a", "l0b", "l0c"))
     _check(stmt, a, b, c, (a.rows, a.cols, b.rows, b.cols))
     init = ir.as_expr(stmt.attrs.get("init", False))  # type: ignore[arg-type]
-    fresh = isinstance(init, ir.Const) and bool(init.value)
     return Instruction(
         op=stmt.op,
         pipe="M",
         kernel=_mma,
         args=(a, b, c, init),
-        reads=(a, b) if fresh or not isinstance(init, ir.Const) else (a, b, c),
+        reads=(a, b),
+        reads_unless=_accumulator(init, c),
         writes=(c,),
         cycles=cost.cube(a.rows, b.cols, a.cols, a.itemsize),
-        taint=_product_taint,
+        taint=_product_taint(),
     )
 
 
 def _stage_in(transpose_a: bool, transpose_b: bool) -> Callable[..., None]:
-    def stage(a: AnyArray, b: AnyArray, queue: deque[tuple[AnyArray, AnyArray]]) -> None:
+    def stage(
+        a: AnyArray, b: AnyArray, queue: deque[tuple[AnyArray, AnyArray]], *hidden: AnyArray
+    ) -> None:
         left, right = _widen(a), _widen(b)
         if left is a:
             left = a.copy()
         if right is b:
             right = b.copy()
         queue.append((left.T if transpose_a else left, right.T if transpose_b else right))
+        for lost in hidden:
+            lost.fill(POISON)
 
     return stage
 
@@ -122,6 +145,43 @@ def _stage_in(transpose_a: bool, transpose_b: bool) -> Callable[..., None]:
 def _stage_out(queue: deque[tuple[AnyArray, AnyArray]], c: AnyArray, init: object) -> None:
     a, b = queue.popleft()
     _accumulate(a, b, c, init)
+
+
+#: K elements that `gemm_v0` moves into L0 at a time; two such pieces alternate.
+_STAGE_K = 128
+
+
+def _stage_bytes(view: View, k: int) -> int:
+    """Bytes of L0A or L0B that one operand passes through: one piece, or two when K is longer."""
+    outer = view.count // k
+    pieces = -(-k // _STAGE_K)
+    if pieces == 1:
+        return outer * k * view.itemsize
+    last = k - (pieces - 1) * _STAGE_K if pieces == 2 else _STAGE_K
+    return outer * (_STAGE_K + last) * view.itemsize
+
+
+def _hidden_stages(
+    stmt: ir.TileOp, a: View, b: View, k: int, context: LoweringContext
+) -> list[View]:
+    """The parts of L0A and L0B that belong to buffers of the kernel and are overwritten."""
+    views = []
+    for view, memory in ((a, "L0A"), (b, "L0B")):
+        needed = _stage_bytes(view, k)
+        limit = context.soc.capacity(memory)
+        if needed > limit:
+            context.note(
+                "AI-MEM-001",
+                "error",
+                f"{stmt.op} passes {view.buffer.name} through {needed} bytes of {memory}, {limit} exist; "
+                "use smaller tiles",
+                stmt,
+            )
+        size = min(needed, context.stage_bytes.get(memory, 0))
+        if size:
+            hidden = ir.Buffer(f"{memory} of {stmt.op}", memory.lower(), (size,), "uint8", stmt.loc)
+            views.append(View(hidden, ir.Const(0, "int32"), 1, size, size, flat=True))
+    return views
 
 
 @lowers("gemm_v0")
@@ -138,14 +198,16 @@ def lower_gemm(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     k_b, n = (b.cols, b.rows) if transpose_b else (b.rows, b.cols)
     _check(stmt, a, b, c, (m, k, k_b, n))
     init = ir.as_expr(stmt.attrs.get("init", False))  # type: ignore[arg-type]
-    fresh = isinstance(init, ir.Const) and bool(init.value)
     queue = StageQueue()
+    hidden = _hidden_stages(stmt, a, b, k, context)
     load = Instruction(
         op=stmt.op,
         pipe="MTE1",
         kernel=_stage_in(transpose_a, transpose_b),
-        args=(a, b, queue),
+        args=(a, b, queue, *hidden),
         reads=(a, b),
+        writes=tuple(hidden),
+        clobbers=tuple(hidden),
         cycles=cost.move("MTE1", a.count * a.itemsize + b.count * b.itemsize),
         fences_before=(("MTE2", "MTE1"), ("FIX", "M"), ("M", "MTE1")),
         fences_after=(("MTE1", "M"),),
@@ -155,10 +217,12 @@ def lower_gemm(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         pipe="M",
         kernel=_stage_out,
         args=(queue, c, init),
-        reads=() if fresh or not isinstance(init, ir.Const) else (c,),
+        data_reads=(a, b),
+        reads_unless=_accumulator(init, c),
         writes=(c,),
         cycles=cost.cube(m, n, k, a.itemsize),
-        fences_after=(("MTE1", "MTE2"), ("M", "FIX")),
+        taint=_product_taint(transpose_a, transpose_b),
+        fences_after=(("M", "MTE1"), ("MTE1", "MTE2"), ("M", "FIX")),
     )
     return Instruction(
         op=stmt.op,
