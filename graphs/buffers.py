@@ -61,7 +61,8 @@ class DecodeBuffers:
                     "AI-GRAPH-004",
                     f"{name} is {value}",
                     rule="static buffers have at least one row, one block and one logit",
-                    fix="max_batch is the largest bucket, max_blocks the blocks of the longest context",
+                    fix="max_batch is the largest bucket, "
+                    "max_blocks the blocks of the longest context",
                 )
         inputs = {
             name: torch.full(

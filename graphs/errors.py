@@ -39,8 +39,8 @@ def capture_failed(bucket: int, error: BaseException) -> GraphError:
     return GraphError(
         "AI-GRAPH-007",
         f"capturing bucket {bucket} failed first with {type(error).__name__}: {error}",
-        rule="the captured region only enqueues work on its stream: no synchronisation, no .item(), "
-        "no pageable host copies, no default stream",
+        rule="the captured region only enqueues work on its stream: no synchronisation, "
+        "no .item(), no pageable host copies, no default stream",
         fix="remove what the message names from the step, or run with strict=False to leave this "
         "bucket eager",
     )

@@ -71,7 +71,8 @@ class DecodeGraphRunner:
                 "AI-GRAPH-004",
                 f"largest bucket {plan.largest} with buffers of {buffers.max_batch} rows, "
                 f"{warmups} warm-up runs",
-                rule="buffers hold the largest bucket; a step runs once at least before its capture",
+                rule="buffers hold the largest bucket; "
+                "a step runs once at least before its capture",
                 fix=f"allocate DecodeBuffers with max_batch={plan.largest}, keep warmups >= 1",
             )
         self.step = step

@@ -1,4 +1,4 @@
-"""The simulated NPU: executes adapter-dialect kernels on the CPU with cores, pipes, flags and hazards."""
+"""The simulated NPU: runs adapter-dialect kernels on a CPU with cores, pipes, flags and hazards."""
 
 from __future__ import annotations
 

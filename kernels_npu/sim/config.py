@@ -49,8 +49,8 @@ class SimConfig:
     """Settings of a simulated launch.
 
     soc: name in `kernels_npu.sim.soc`, default Ascend910B1.
-    schedule: `eager` (an instruction takes effect when issued), `late` (only when a wait forces it) or
-        `random` (any order the flags allow, drawn from `seed`).
+    schedule: `eager` (an instruction takes effect when issued), `late` (only when a wait forces it)
+        or `random` (any order the flags allow, drawn from `seed`).
     seed: for `random`.
     checks: see `Checks`.
     on_finding: `raise` (default) raises `HazardError` after a launch with an error-level finding;

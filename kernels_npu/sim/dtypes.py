@@ -121,7 +121,7 @@ def bits_of(name: str) -> int:
 
 
 def bytes_of(name: str) -> int:
-    """Bytes of one element as the compiler's type table counts them: at least 1, so `int4` gives 1."""
+    """Bytes of one element by the compiler's type table: at least 1, so `int4` gives 1."""
     return max(1, lookup(name).bits // 8)
 
 

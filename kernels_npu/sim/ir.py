@@ -1,7 +1,8 @@
 """The typed IR between a dialect's front end, the developer-mode passes and the simulated machine.
 
-It knows scalars, buffers in named memories, tile operations and synchronisation; it knows nothing of
-TVMScript. Every statement carries the user's file and line. Nodes are immutable; a pass returns new ones.
+It knows scalars, buffers in named memories, tile operations and synchronisation; it knows nothing
+of TVMScript. Every statement carries the user's file and line.
+Nodes are immutable; a pass returns new ones.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _ids = itertools.count()
 class Expr:
     """A scalar computed at run time. `dtype` is a canonical dtype name such as `int32`.
 
-    Python operators build new expressions, folding constants; `//` and `%` truncate toward zero at run
-    time, because the device compiler emits C's `/` and `%`.
+    Python operators build new expressions, folding constants; `//` and `%` truncate toward zero at
+    run time, because the device compiler emits C's `/` and `%`.
     """
 
     __slots__ = ()
@@ -157,7 +158,7 @@ class Binary(Expr):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Unary(Expr):
-    """`op` in neg not bitnot abs exp exp2 log log2 sqrt rsqrt sin cos tanh floor ceil round trunc."""
+    """`op`: neg not bitnot abs exp exp2 log log2 sqrt rsqrt sin cos tanh floor ceil round trunc."""
 
     op: str
     a: Expr
@@ -192,7 +193,7 @@ class Select(Expr):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Load(Expr):
-    """One element of a buffer: `buffer[indices]`. As a tile operand: a scalar, or the start of a copy."""
+    """One element, `buffer[indices]`; as a tile operand a scalar, or the start of a copy."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
@@ -311,7 +312,7 @@ class Store(Stmt):
 class For(Stmt):
     """A counted loop over `start <= var < stop`; `kind` is serial, unroll, pipelined or persistent.
 
-    `attrs` holds `num_stages`, `cross_interval`, ... of the loop constructor, unused by the machine.
+    `attrs` holds `num_stages`, `cross_interval`, ... of the constructor, unused by the machine.
     """
 
     var: Var
@@ -346,7 +347,7 @@ class If(Stmt):
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Parallel(Stmt):
-    """`T.Parallel`: every statement of `body` over the whole index space before the next statement."""
+    """`T.Parallel`: every statement of `body` over the whole index space before the next one."""
 
     vars: tuple[Var, ...]
     extents: tuple[int, ...]
@@ -410,7 +411,7 @@ class SetCrossFlag(Stmt):
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class WaitCrossFlag(Stmt):
-    """`wait_cross_flag(flag_id, pipe)`: on A2/A3 the whole core waits; `pipe` matters on A5 only."""
+    """`wait_cross_flag(flag_id, pipe)`: on A2/A3 the whole core waits; only A5 uses `pipe`."""
 
     flag_id: Expr
     pipe: str = ""

@@ -1,4 +1,4 @@
-"""`SimReport`: everything that the launches inside a `collect_report` block did and what was found."""
+"""`SimReport`: what the launches inside a `collect_report` block did, and what was found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class KernelTotals:
-    """Sums over the launches of one kernel; bytes and instructions are simulated, cycles modelled."""
+    """Sums over the launches of one kernel; bytes and instructions simulated, cycles modelled."""
 
     launches: int = 0
     blocks: int = 0

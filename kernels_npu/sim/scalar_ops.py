@@ -1,4 +1,4 @@
-"""Scalar arithmetic shared by constant folding and generated code: dtype promotion and C semantics."""
+"""Scalar arithmetic of constant folding and generated code: dtype promotion and C semantics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`api`: every device with graphs that this machine can offer, and one made of plain CPU tensors."""
+"""`api`: every device with graphs that this machine offers, and one made of plain CPU tensors."""
 
 from __future__ import annotations
 

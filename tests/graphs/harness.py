@@ -40,7 +40,7 @@ def make_rig(
     num_blocks: int = 24,
     **options: Any,
 ) -> Rig:
-    """A rig; `wrap_step` replaces the model's step, the classes are where twins plant their fault."""
+    """A rig; `wrap_step` replaces the model's step, twins plant their fault in the classes."""
     model = ToyDecoder(api.device, num_blocks=num_blocks)
     plan = BucketPlan.of(sizes)
     buffers = buffers_class.allocate(

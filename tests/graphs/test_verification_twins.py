@@ -119,7 +119,7 @@ def test_a_replay_that_does_nothing(api: DeviceApi, buckets: tuple[int, ...]) ->
 
 
 def test_a_replay_that_only_looks_like_one() -> None:
-    """A runner that computes eagerly and counts replays: the numbers are right, the device knows."""
+    """A runner that computes eagerly and counts replays: numbers are right, the device knows."""
 
     class Pretender(DecodeGraphRunner):
         def run(self, batch: DecodeBatch) -> torch.Tensor:

@@ -1,7 +1,8 @@
 """Simplification of index arithmetic, enough to see that `(b + 1) * 64 - b * 64` is 64.
 
-An integer expression is written as `constant + sum(coefficient * atom)`; atoms are compared by structure,
-so that differences of slice bounds fold to constants wherever the compiler's analyzer would fold them.
+An integer expression is written as `constant + sum(coefficient * atom)`; atoms are compared by
+structure, so that differences of slice bounds fold to constants wherever the compiler's analyzer
+would fold them.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def _key(expr: ir.Expr) -> Hashable:
 
 
 def simplify(expr: ir.Expr) -> ir.Expr:
-    """`expr` with constants folded and cancelling terms removed; non-integer expressions unchanged."""
+    """`expr` with constants folded and cancelling terms removed; floats and bools unchanged."""
     if is_float(expr.dtype) or expr.dtype == "bool" or isinstance(expr, (ir.Const, ir.Var)):
         return expr
     form = _affine(expr)

@@ -23,8 +23,8 @@ _current: contextvars.ContextVar[Builder | None] = contextvars.ContextVar(
 class Builder:
     """Collects one `ir.PrimFunc`.
 
-    Statements go to the innermost open list. Operations are created `pending` and are emitted by the
-    statement that holds them; one that no statement holds is an error (see `PendingOp`).
+    Statements go to the innermost open list. Operations are created `pending` and are emitted by
+    the statement that holds them; one that no statement holds is an error (see `PendingOp`).
     """
 
     def __init__(self, name: str, loc: SourceLocation, parser: Parser) -> None:
@@ -69,7 +69,7 @@ class Builder:
             self._lists.pop()
 
     def emit(self, stmt: ir.Stmt) -> None:
-        """Append `stmt` to the innermost open list; prints around the launch frame the kernel's body."""
+        """Append `stmt` to the innermost open list; prints outside the launch go around it."""
         if not self._lists and _is_print(stmt):
             (self._before if self.grid is None else self._after).append(stmt)
             return
@@ -106,7 +106,8 @@ class Builder:
         fail(
             "AI-SRC-025",
             f"T.{lost.name}(...) was called but its result was dropped, so it would never execute",
-            rule="an operation executes only as an expression statement of the kernel or of a T.macro",
+            rule="an operation executes only as an expression statement "
+            "of the kernel or of a T.macro",
             fix="decorate the helper with @T.macro, or let it return the operation to a statement",
             where=lost.stmt.loc,
         )
@@ -158,7 +159,8 @@ def _is_print(stmt: ir.Stmt) -> bool:
 def name_once(value: object, name: str) -> None:
     """Give a buffer or variable that has no name yet the name it is bound to, as TVM does."""
     if isinstance(value, (ir.Buffer, ir.Var)) and not value.name:
-        # Allocation precedes binding, so the name arrives after the node; nothing has seen it before.
+        # Allocation precedes binding, so the name arrives after the node;
+        # nothing has seen it before.
         object.__setattr__(value, "name", name)
 
 

@@ -35,7 +35,7 @@ def move_to(loc: SourceLocation) -> None:
 
 
 class DialectAttributeError(KernelSourceError, AttributeError):
-    """A name that `T` or `T.tile` does not have; also an AttributeError, so that `hasattr` works."""
+    """A name that `T` or `T.tile` does not have; also an AttributeError, so `hasattr` works."""
 
 
 def fail(

@@ -205,6 +205,7 @@ def _param(name: str, annotation: Any, loc: SourceLocation) -> ir.Buffer | ir.Va
     fail(
         "AI-SRC-023",
         f"the parameter {name} is annotated with {describe(annotation)}",
-        rule="a kernel parameter is a T.Tensor(shape, dtype) or a scalar such as T.int32, T.float32",
+        rule="a kernel parameter is a T.Tensor(shape, dtype) "
+        "or a scalar such as T.int32, T.float32",
         fix=f"write `{name}: T.Tensor(shape, dtype)` or `{name}: T.int32`",
     )

@@ -1,8 +1,8 @@
 """Evaluation of a kernel's expressions: Python, except where a run-time value decides.
 
-`and`, `or`, `not`, comparisons and conditional expressions are intercepted, because they mean "compute
-at run time" when an operand is an `ir.Expr`. As in the real parser, every operand is evaluated: there
-is no short circuit.
+`and`, `or`, `not`, comparisons and conditional expressions are intercepted, because they mean
+"compute at run time" when an operand is an `ir.Expr`. As in the real parser, every operand is
+evaluated: there is no short circuit.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.NotIn: lambda a, b: a not in b,
 }
 _CONVERSIONS: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
-#: Calls whose positional slices stay regions; everywhere else the parser makes vector loads of them.
+#: Calls whose positional slices stay regions; elsewhere the parser makes vector loads of them.
 _KEEP_SLICES = {"copy", "reads", "writes", "match_buffer", "realize"}
 
 
@@ -89,7 +89,8 @@ class Evaluator:
         if method is None:
             fail(
                 "AI-SRC-003",
-                f"`{ast.unparse(node)}` ({type(node).__name__}) is not an expression of the dialect",
+                f"`{ast.unparse(node)}` ({type(node).__name__}) is not an expression "
+                "of the dialect",
                 rule="kernel expressions are names, literals, operators, calls and subscripts",
                 fix="compute the value outside the kernel",
             )
@@ -122,8 +123,10 @@ class Evaluator:
             fail(
                 "AI-SRC-002",
                 f"{node.id} was bound in a nested body that has ended",
-                rule="a name bound inside for/if/with is visible only there, also when the `if` is static",
-                fix=f"bind {node.id} before the body, use `a if c else b`, or T.alloc_var if it changes",
+                rule="a name bound inside for/if/with is visible only there, "
+                "also when the `if` is static",
+                fix=f"bind {node.id} before the body, use `a if c else b`, "
+                "or T.alloc_var if it changes",
             )
         close = difflib.get_close_matches(node.id, self.names.names(), n=1)
         fail(
@@ -274,7 +277,8 @@ class Evaluator:
             fail(
                 "AI-SRC-007",
                 f"`{_shorten(ast.unparse(node))}` chooses by a run-time value",
-                rule="a conditional expression needs a condition that is known when the kernel is built",
+                rule="a conditional expression needs a condition "
+                "that is known when the kernel is built",
                 fix="use T.if_then_else(condition, a, b)",
             )
         both = (self(node.orelse), self(node.body))

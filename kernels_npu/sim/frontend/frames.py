@@ -57,7 +57,7 @@ def Kernel(
     is_npu: bool = False,
     pipeline: bool = False,
 ) -> KernelFrame:
-    """`T.Kernel(n, is_npu=True, threads=None|1|2)`: launch `n` blocks of one AIC and two (or one) AIVs.
+    """`T.Kernel(n, is_npu=True, threads=None|1|2)`: `n` blocks of one AIC and two (or one) AIVs.
 
     Raises:
         KernelSourceError: AI-SRC-020 for a wrong grid or thread count, AI-SRC-022 for a kernel of

@@ -155,7 +155,8 @@ def refuse(name: str, why: str) -> Any:
     raise UnsupportedError(
         "AI-SRC-037",
         f"{name} is not available here: {why}",
-        rule="the simulated NPU executes kernels; it reports bytes, instructions and modelled cycles",
+        rule="the simulated NPU executes kernels; "
+        "it reports bytes, instructions and modelled cycles",
         fix="run this on an Ascend host, or use the simulator's counters",
     )
 
@@ -187,7 +188,7 @@ def _backend(name: Any) -> str:
 
 
 def compile(func: Any = None, **options: Any) -> JITKernel:
-    """`tilelang.compile(prim_func, out_idx=..., workspace_idx=..., target=..., pass_configs=...)`."""
+    """`tilelang.compile(func, out_idx=..., workspace_idx=..., target=..., pass_configs=...)`."""
     try:
         return JITKernel(func, **options)
     except TypeError as exc:
@@ -263,16 +264,17 @@ def jit(
     """`@tilelang.jit` or `@tilelang.jit(out_idx=..., ...)` on a function that returns a prim_func.
 
     Raises:
-        KernelSourceError: AI-SRC-036 for options that the adapter's `jit` does not have. Errors of the
-            kernel itself are raised when the factory is called, with the kernel's file and line.
+        KernelSourceError: AI-SRC-036 for options that the adapter's `jit` does not have. Errors of
+            the kernel are raised when the factory is called, with the kernel's file and line.
     """
     del debug_root_path
     if unknown:
         fail(
             "AI-SRC-036",
             f"tilelang.jit has no option {', '.join(sorted(unknown))}",
-            rule="options are out_idx, workspace_idx, target, target_host, platform, execution_backend, "
-            "verbose, pass_configs, debug_root_path; `compile_flags` is mainline's",
+            rule="options are out_idx, workspace_idx, target, target_host, platform, "
+            "execution_backend, verbose, pass_configs, debug_root_path; "
+            "`compile_flags` is mainline's",
             fix="remove the option",
         )
     _target(target), _backend(execution_backend)

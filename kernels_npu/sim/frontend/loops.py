@@ -1,4 +1,4 @@
-"""What a `for` statement may iterate over: T.serial, T.unroll, T.Parallel, T.Pipelined, T.Persistent."""
+"""What `for` may iterate over: T.serial, T.unroll, T.Parallel, T.Pipelined, T.Persistent."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def Pipelined(
     group: Sequence[Sequence[int]] | None = None,
     cross_interval: int = 1,
 ) -> CountedLoop:
-    """`T.Pipelined`: a serial loop; the options tell the compiler how to prefetch and to thin flags."""
+    """`T.Pipelined`: a serial loop; options tell the compiler how to prefetch and to thin flags."""
     options = {"order": order, "stage": stage, "sync": sync, "group": group}
     given: dict[str, ir.Attr] = {k: tuple(v) for k, v in options.items() if v}
     return _counted(
@@ -97,7 +97,7 @@ def Pipelined(
 
 
 def Parallel(*extents: Any, coalesced_width: int | None = None) -> ParallelLoop:
-    """`T.Parallel(m)` or `T.Parallel(m, n)` with static extents; lowering refuses more dimensions."""
+    """`T.Parallel(m)` or `T.Parallel(m, n)` of static extents; lowering refuses more dimensions."""
     del coalesced_width
     sizes = [constant(e) for e in extents]
     if not sizes or any(n is None for n in sizes):
@@ -135,7 +135,7 @@ def _ceildiv(a: ir.Expr, b: ir.Expr) -> ir.Expr:
 
 @dataclass(frozen=True, kw_only=True)
 class PersistentPlan:
-    """A persistent loop spelled out: `waves` iterations of `wave`, the exit test, the coordinates."""
+    """A persistent loop spelled out: `waves` iterations of `wave`, exit test, coordinates."""
 
     wave: ir.Var
     waves: ir.Expr
@@ -144,7 +144,7 @@ class PersistentPlan:
 
 
 def expand_persistent(loop: PersistentLoop) -> PersistentPlan:
-    """Tiles in row-major order of `[last / g, d0, ..., g]`: `g` columns of the last dimension together."""
+    """Tiles row-major over `[last / g, d0, ..., g]`: `g` columns of the last dimension together."""
     *outer, last = loop.domain
     total = last
     for extent in outer:

@@ -1,4 +1,4 @@
-"""Kernel text of mainline TileLang (CUDA or its own Ascend backend): recognised, refused, translated.
+"""Kernel text of mainline TileLang (CUDA or its Ascend backend): recognised, refused, translated.
 
 Both projects are imported as `tilelang`, and some names exist in both with other meanings, so the
 message always says what to write in the adapter dialect instead.
@@ -86,7 +86,7 @@ KEYWORDS: dict[str, str] = {
 
 
 class MainlineModule(ModuleType):
-    """Stands for `tilelang.ascend.language`, so that a script of mainline's backend is told what it is."""
+    """Stands for `tilelang.ascend.language`: a script of mainline's backend is told what it is."""
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
@@ -136,7 +136,8 @@ def refuse_kernel(blocks: tuple[Any, ...], threads: Any, is_cpu: bool) -> NoRetu
         "AI-SRC-022",
         f"T.Kernel({shown}{extra}) has no is_npu=True: this is {kind}",
         rule=_RULE,
-        fix="write `with T.Kernel(total_blocks, is_npu=True) as (cid, vid):` and split cid with // and %",
+        fix="write `with T.Kernel(total_blocks, is_npu=True) as (cid, vid):` "
+        "and split cid with // and %",
     )
 
 

@@ -1,7 +1,8 @@
 """Statements: the user's text, walked once, becomes IR.
 
-Scoping follows TVMScript: `x = expr` binds an immutable value where it stands, bodies of for/if/with
-have their own names, `T.alloc_var` names are mutable, and a static `if` is decided here.
+Scoping follows TVMScript: `x = expr` binds an immutable value where it stands,
+bodies of for/if/with have their own names, `T.alloc_var` names are mutable,
+and a static `if` is decided here.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ class Parser:
                     fail(
                         "AI-SRC-033",
                         "a macro returns before its last statement",
-                        rule="macros are expanded in place: `return` may only be the last statement",
+                        rule="macros are expanded in place: "
+                        "`return` may only be the last statement",
                         fix="compute the value with T.if_then_else and return it at the end",
                     )
             return result.value

@@ -11,7 +11,7 @@ from kernels_npu.sim.frontend.diagnostics import fail
 
 
 class PassConfigKey(str, Enum):
-    """Keys of `pass_configs`. The four `TL_ASCEND_*` keys change what a kernel does; the rest do not."""
+    """Keys of `pass_configs`; only the four `TL_ASCEND_*` keys change what a kernel does."""
 
     TL_ASCEND_AUTO_SYNC = "tl.ascend_auto_sync"
     TL_ASCEND_MEMORY_PLANNING = "tl.ascend_memory_planning"

@@ -14,8 +14,8 @@ _MISSING = object()
 class VarTable:
     """A name bound in a nested body is visible there and below, and nowhere else.
 
-    Binding a name again makes a new binding in the innermost frame; the outer one is untouched. That
-    is why a name cannot carry a value from one loop iteration to the next.
+    Binding a name again makes a new binding in the innermost frame; the outer one is untouched.
+    That is why a name cannot carry a value from one loop iteration to the next.
     """
 
     def __init__(self, captured: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:

@@ -66,7 +66,7 @@ def cdiv(a: int, b: int) -> int:
 
 
 def determine_platform(platform: str = "auto") -> str:
-    """`A2`, `A3` or `A5`: the argument, TL_PLATFORM, the device's name, or the simulated SoC's platform."""
+    """`A2`, `A3` or `A5`: from the argument, else TL_PLATFORM, the device, or the simulated SoC."""
     if platform != "auto":
         return platform
     from_environment = os.environ.get("TL_PLATFORM")
@@ -119,7 +119,8 @@ def autotune(func: Any = None, /, *, configs: Any = None, **options: Any) -> Any
     """`@tilelang.autotune(configs=...)`: the factory works when it is given every tunable itself.
 
     Raises:
-        UnsupportedError: AI-SRC-037 when a call leaves a tunable open: choosing compares measured times.
+        UnsupportedError: AI-SRC-037 when a call leaves a tunable open;
+            choosing one compares measured times.
     """
     del options
     if func is None:
@@ -143,7 +144,7 @@ def autotune(func: Any = None, /, *, configs: Any = None, **options: Any) -> Any
 
 
 def _configs(configs: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The configurations; a function of them takes the factory's arguments as a tuple and as pairs."""
+    """The configurations; a callable gets the factory's arguments as a tuple and as pairs."""
     if not callable(configs):
         return configs
     both = (args, tuple(sorted(kwargs.items())))
@@ -249,7 +250,7 @@ def install_shims() -> ModuleType:
     for name in ("tilelang", "tilelang.language", "tilelang.utils", "tilelang.ascend"):
         MODULES[name].__path__ = []  # packages: their submodules are registered below
     for name, module in MODULES.items():
-        # Without one, `importlib.util.find_spec` raises, which libraries ask whether a package is there.
+        # Libraries ask `importlib.util.find_spec` if a package is there; without a spec it raises.
         module.__spec__ = ModuleSpec(name, None, origin="simulated")
     sys.modules.update(MODULES)
     return tilelang

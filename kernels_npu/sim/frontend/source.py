@@ -17,7 +17,7 @@ from kernels_npu.errors import KernelSourceError, SourceLocation
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionSource:
-    """A function's definition: `node` carries the line numbers of `file`; `text` includes decorators."""
+    """A function's definition; `node` has line numbers of `file`, `text` includes decorators."""
 
     file: str
     node: ast.FunctionDef
@@ -33,7 +33,7 @@ class FunctionSource:
         return SourceLocation(self.file, self.node.lineno)
 
 
-#: Text of a file -> its functions by (name, first line). A factory that is called often parses once.
+#: Text of a file -> its functions by (name, first line); a factory called often is parsed once.
 _parsed: dict[str, dict[tuple[str, int], ast.FunctionDef]] = {}
 
 

@@ -10,8 +10,8 @@ from kernels_npu.sim.frontend.affine import constant, difference, show
 from kernels_npu.sim.frontend.diagnostics import fail
 
 _RAMP_RULE = (
-    "inside a call the compiler's parser turns `[lo:hi]` of a positional argument into a vector load; "
-    "only T.copy takes such a slice"
+    "inside a call the compiler's parser turns `[lo:hi]` of a positional argument "
+    "into a vector load; only T.copy takes such a slice"
 )
 _RAMP_FIX = "write `[:hi]` or `[lo:]`, index with one row, or pass the slice by keyword"
 
@@ -154,7 +154,7 @@ class TensorSpec:
 
 
 class StaticInt(int):
-    """An int computed by `T.ceildiv` and its kind from ints; scripts read `.value` as of TVM's IntImm."""
+    """An int that `T.ceildiv` and its kind return; scripts read `.value`, as of TVM's IntImm."""
 
     dtype = "int32"
 
@@ -167,8 +167,8 @@ class StaticInt(int):
 class BoundInt(int):
     """An int given a name inside the kernel, and ints computed from it.
 
-    It is a number here, but the real compiler turns the name into a run-time variable; so it may not
-    decide a size (see `is_bound`).
+    It is a number here, but the real compiler turns the name into a run-time variable; so it may
+    not decide a size (see `is_bound`).
     """
 
 
@@ -201,7 +201,7 @@ def is_bound(value: object) -> bool:
 
 
 class ScalarType:
-    """`T.int32` and its kind: an annotation, a typed literal `T.int32(3)`, or a cast of an expression."""
+    """`T.int32` and its kind: an annotation, a literal `T.int32(3)`, or a cast of an expression."""
 
     def __init__(self, dtype: str) -> None:
         self.dtype = dtype

@@ -1,8 +1,8 @@
 """The order in which the compiler lays out on-chip buffers when memory planning is off.
 
-A pass hoists each allocation to the innermost loop that holds all its uses; a later one collects them again
-in order of first touch. So buffers are *not* in declaration order, and a buffer that nothing touches is not
-placed at all.
+A pass hoists each allocation to the innermost loop that holds all its uses; a later one collects
+them again in order of first touch. So buffers are *not* in declaration order, and a buffer that
+nothing touches is not placed at all.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def _collect(
 ) -> None:
     """Append the buffers that live at `path` statement by statement, then those of nested loops.
 
-    The last loops of `path`, from number `outer` on, are unit loops: they have vanished, so what lives
-    in them stands beside what lives around them.
+    The last loops of `path`, from number `outer` on, are unit loops: they have vanished, so what
+    lives in them stands beside what lives around them.
     """
     for node in nodes:
         if node.kind == REGION:

@@ -1,8 +1,8 @@
 """Bytes that a buffer occupies on chip.
 
-Every tile is flattened to two dimensions, its last one unchanged; in UB each row is padded to 32 bytes
-(a tile of one column is laid out as one row instead). A buffer with a fractal layout, the default of L1,
-first grows to the highest index of that layout. The total is rounded up to 32 bytes.
+Every tile is flattened to two dimensions, its last one unchanged; in UB each row is padded to 32
+bytes (a tile of one column is laid out as one row instead). A buffer with a fractal layout, the
+default of L1, first grows to the highest index of that layout. The total is rounded up to 32 bytes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Automatic cross-core flags (`tl.ascend_auto_cross_core_sync`), as the CombineCV pass inserts them.
+"""Automatic cross-core flags (`tl.ascend_auto_cross_core_sync`), as CombineCV inserts them.
 
-In each core's program the accesses to global tensors whose *name contains "workspace"* are listed per name in
-program order, and the k-th access of the cube program is paired with the k-th of the vector program. One must
-write and the other read. Each pair gets one flag: set after the write, wait before the read. The pair is
-hoisted to the deepest loop level at which both sides run equally often, because a flag counts.
+In each core's program the accesses to global tensors whose *name contains "workspace"* are listed
+per name in program order, and the k-th access of the cube program is paired with the k-th of the
+vector program. One must write and the other read. Each pair gets one flag: set after the write,
+wait before the read. The pair is hoisted to the deepest loop level at which both sides run equally
+often, because a flag counts.
 
 No flag is set in the opposite direction: nothing tells a writer that its slot has been read.
 """
@@ -21,7 +22,7 @@ from kernels_npu.sim.passes.rewriting import loads, operand_buffer, static_int, 
 
 Body = tuple[ir.Stmt, ...]
 
-#: (source, destination) scope of an access to global memory -> it writes, the pipe that performs it.
+#: (source, destination) scope of an access to global memory -> whether it writes, its pipe.
 _ACCESS = {
     ("global", "l1"): (False, "MTE2"),
     ("global", "ub"): (False, "MTE2"),
@@ -291,7 +292,8 @@ def _one_sided(points: dict[str, dict[str, list[SyncPoint]]]) -> Iterator[Note]:
             yield Note(
                 code="AI-SYNC-023",
                 severity="hint",
-                message=f"workspace {name!r} is accessed by the vector program only; it gets no flag",
+                message=f"workspace {name!r} is accessed by the vector program only; "
+                "it gets no flag",
                 loc=group[0].stmt.loc,
             )
 

@@ -1,13 +1,14 @@
 """The programs of the two core types: what the cube core and each vector core execute.
 
-Without `tl.ascend_auto_cv_combine` the generated code guards every operation with its core type, so each
-core keeps the operations it owns and the control flow, and `T.Scope` hides a region from the other type.
+Without `tl.ascend_auto_cv_combine` the generated code guards every operation with its core type,
+so each core keeps the operations it owns and the control flow, and `T.Scope` hides a region from
+the other type.
 
 With it the compiler emits the body twice and keeps statements by rules that are coarser:
-  1. copies, matrix operations and atomic adds by name; other tile operations by the scope of their first
-     on-chip operand;
-  2. everything without on-chip operand (flags, barriers, cross-core flags) follows the decision that the
-     *previous* statement took, which is "dropped" at the start;
+  1. copies, matrix operations and atomic adds by name; other tile operations by the scope of their
+     first on-chip operand;
+  2. everything without on-chip operand (flags, barriers, cross-core flags) follows the decision
+     that the *previous* statement took, which is "dropped" at the start;
   3. element stores to UB go to the vector copy only, all others (global memory, `alloc_var`) to the
      *cube copy only*;
   4. loops left empty disappear; `if` and bindings stay in both.
@@ -88,7 +89,8 @@ def _owned(body: Body, core: str) -> Body:
             return tile_op_owner(stmt) in (core, BOTH)
         if isinstance(stmt, ir.Store):
             owner = store_owner(stmt)
-            # a register holds its own copy per core; elsewhere the core that can read the value writes
+            # a register holds its own copy per core;
+            # elsewhere the core that can read the value writes
             foreign = stmt in tainted and stmt.buffer.scope != "var"
             return owner == core or (owner == BOTH and not foreign)
         return not (isinstance(stmt, ir.CoreScope) and stmt.core != core)

@@ -1,8 +1,9 @@
 """Which layouts and annotated addresses take effect.
 
-L1 buffers of two or more dimensions get the zN layout when the kernel names none. Lowering `T.Parallel`
-rebuilds the kernel's block *without its annotations*: one `T.Parallel` anywhere in a kernel and all layouts,
-default ones included, and all addresses of `T.annotate_address` are gone, without a word.
+L1 buffers of two or more dimensions get the zN layout when the kernel names none. Lowering
+`T.Parallel` rebuilds the kernel's block *without its annotations*: one `T.Parallel` anywhere in a
+kernel and all layouts, default ones included, and all addresses of `T.annotate_address` are gone,
+without a word.
 """
 
 from __future__ import annotations

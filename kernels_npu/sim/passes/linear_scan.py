@@ -1,7 +1,8 @@
 """Memory planning switched on (`tl.ascend_memory_planning`): live ranges over one memory.
 
-New memory is taken as long as it fits; only then are freed ranges reused, first fit by address. Buffers
-with an address from `T.annotate_address` stay there, and others avoid them while both are alive.
+New memory is taken as long as it fits; only then are freed ranges reused, first fit by address.
+Buffers with an address from `T.annotate_address` stay there,
+and others avoid them while both are alive.
 """
 
 from __future__ import annotations
@@ -170,8 +171,9 @@ class LinearScan:
         needed = size + sum(count for count, _ in live)
         return KernelSourceError(
             "AI-MEM-002",
-            f"{self.memory} overflow: {current.buffer.name!r} needs {size} bytes while {listing or 'nothing'}"
-            f" (bytes) are alive: {needed} of {self.limit} usable bytes",
+            f"{self.memory} overflow: {current.buffer.name!r} needs {size} bytes "
+            f"while {listing or 'nothing'} (bytes) are alive: "
+            f"{needed} of {self.limit} usable bytes",
             where=current.buffer.loc,
             rule=f"buffers alive at the same time must fit {self.memory}, in one piece each",
             fix="use smaller tiles, or end the use of one of these buffers earlier",

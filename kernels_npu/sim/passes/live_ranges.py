@@ -1,11 +1,12 @@
 """When each on-chip buffer is first and last used, as the compiler's memory planner computes it.
 
-The planner numbers the statements that touch a buffer; loops, branches and regions take a number at their
-begin and one at their end. A buffer lives from its first touch to its last. Two properties matter:
+The planner numbers the statements that touch a buffer; loops, branches and regions take a number
+at their begin and one at their end. A buffer lives from its first touch to its last.
+Two properties matter:
 
   * a last use inside a loop that does not contain the first use is moved behind that loop;
-  * a buffer whose last use is in a condition or a binding ends at the *begin* of the enclosing region,
-    because a region is found by its first number.
+  * a buffer whose last use is in a condition or a binding ends at the *begin* of the enclosing
+    region, because a region is found by its first number.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from kernels_npu.sim.passes.program_text import LEAF, LET, LOOP, UNIT, Node
 class LiveRange:
     """Statement numbers of the first and last use, both inclusive.
 
-    `order` counts first uses. Of buffers born in the same statement the compiler places the later one
-    first, as far as its hash maps keep an order at all.
+    `order` counts first uses. Of buffers born in the same statement the compiler places the later
+    one first, as far as its hash maps keep an order at all.
     """
 
     buffer: ir.Buffer
@@ -84,7 +85,7 @@ class _Sequence:
 
 
 def live_ranges(nodes: tuple[Node, ...]) -> list[LiveRange]:
-    """The ranges of all touched buffers, by first use. Buffers without a first *statement* have none."""
+    """Ranges of all touched buffers by first use; those without a first *statement* have none."""
     sequence = _Sequence(nodes)
     births: dict[ir.Buffer, Node] = {}
     order: dict[ir.Buffer, int] = {}

@@ -1,4 +1,4 @@
-"""All passes in the compiler's order: from a parsed kernel to the programs and addresses of its cores."""
+"""All passes in the compiler's order: from a parsed kernel to its cores' programs and addresses."""
 
 from __future__ import annotations
 
@@ -31,14 +31,16 @@ class LoweredKernel:
     """What the machine executes.
 
     Attributes:
-        func: the kernel with scopes inferred and the addresses and layouts that take effect; its body
-            is still the user's.
+        func: the kernel with scopes inferred and the addresses and layouts that take effect; its
+            body is still the user's.
         cube: the program of the AIC; empty when it has nothing to do.
-        vector: the program of each AIV; empty when it has nothing to do. Neither holds a `CoreScope`.
+        vector: the program of each AIV; empty when it has nothing to do.
+            Neither program holds a `CoreScope`.
         placements: byte address in its memory of every on-chip buffer that is touched: allocations,
             hidden temporaries, and views. The destination of a `reinterpretcast` is at its source.
         sizes: bytes that the compiler reserves per allocation.
-        used_bytes: highest byte in use per memory (`UB`, `L1`, `L0A`, `L0B`, `L0C`), as the compiler places.
+        used_bytes: highest byte in use per memory (`UB`, `L1`, `L0A`, `L0B`, `L0C`), as the
+            compiler places the buffers.
         auto_sync: whether the compiler inserts the flags within a core itself.
         notes: findings of the passes, in the order of the passes.
     """
@@ -67,7 +69,7 @@ def lower(
 
     Raises:
         KernelSourceError: what the compiler rejects (codes AI-SRC-04x, AI-SYNC-02x, AI-MEM-0xx).
-        UnsupportedError: AI-MEM-020, AI-SRC-044: valid programs that the simulator cannot transform.
+        UnsupportedError: AI-MEM-020, AI-SRC-044: valid programs the simulator cannot transform.
     """
     on = {name: bool(pass_configs.get(name, False)) for name in PASS_CONFIGS}
     func, notes = infer_scopes(func)
@@ -120,7 +122,8 @@ def _pipelined(func: ir.PrimFunc) -> Iterator[Note]:
             yield Note(
                 code="AI-MEM-014",
                 severity="warning",
-                message=f"T.Pipelined(num_stages={stages}) runs as a serial loop here; the compiler may "
-                "keep up to that many versions of a buffer, which the bytes in use do not include",
+                message=f"T.Pipelined(num_stages={stages}) runs as a serial loop here; "
+                "the compiler may keep up to that many versions of a buffer, "
+                "which the bytes in use do not include",
                 loc=stmt.loc,
             )

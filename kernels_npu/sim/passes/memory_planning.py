@@ -1,8 +1,9 @@
 """Addresses of on-chip buffers, as the adapter compiler gives them.
 
-Planning off (the default): annotated buffers sit where `T.annotate_address` says; in UB all others follow
-behind the highest annotated byte, hidden buffers included; in L1 and L0 the others start at 0 *regardless* of
-annotations. The compiler does not check for overflow, so the check here is our own.
+Planning off (the default): annotated buffers sit where `T.annotate_address` says; in UB all others
+follow behind the highest annotated byte, hidden buffers included; in L1 and L0 the others start at
+0 *regardless* of annotations.
+The compiler does not check for overflow, so the check here is our own.
 
 Planning on: live ranges with reuse (`linear_scan`); overflow stops the compiler.
 """
@@ -29,8 +30,8 @@ from kernels_npu.sim.soc import MEMORIES, MEMORY_OF_SCOPE, Soc
 class MemoryPlan:
     """Where everything is.
 
-    placements: byte address of each buffer in its memory, hidden buffers and views included. Buffers
-        that nothing touches have none.
+    placements: byte address of each buffer in its memory, hidden buffers and views included.
+        Buffers that nothing touches have none.
     sizes: bytes reserved per allocation.
     used_bytes: per memory in use, the highest byte reserved.
     notes: overflow and overlaps.
@@ -45,8 +46,8 @@ class MemoryPlan:
 def plan_memory(func: ir.PrimFunc, text: ProgramText, soc: Soc, *, planning: bool) -> MemoryPlan:
     """Place the buffers that `text` touches.
 
-    `planning` is the value of `tl.ascend_memory_planning`. A memory that is too small is an error note
-    when planning is off and an exception when it is on, as in the compiler.
+    `planning` is the value of `tl.ascend_memory_planning`. A memory that is too small is an error
+    note when planning is off and an exception when it is on, as in the compiler.
 
     Raises:
         KernelSourceError: AI-MEM-002, AI-MEM-003 (planning), AI-MEM-012 (extents).
@@ -129,8 +130,9 @@ def _overflows(
             Note(
                 code="AI-MEM-001",
                 severity=_overflow_severity(memory, count, hidden, limit),
-                message=f"{memory} holds {count} bytes, {count - limit} more than the {limit} usable "
-                f"on {soc.name}; {beyond.name!r} is the first buffer beyond the end; "
+                message=f"{memory} holds {count} bytes, {count - limit} more than "
+                f"the {limit} usable on {soc.name}; "
+                f"{beyond.name!r} is the first buffer beyond the end; "
                 f"{hidden} bytes are hidden temporaries; bytes: {listing}",
                 loc=_declared(beyond, func),
             )
@@ -141,8 +143,9 @@ def _overflows(
 def _overflow_severity(memory: str, count: int, hidden: int, limit: int) -> str:
     """An error when the declared buffers alone exceed what the chip has.
 
-    The last 256 bytes of UB and L1 exist on the chip though the generated code does not reserve them,
-    and hidden temporaries are reserved larger than the library uses; upstream examples run like that.
+    The last 256 bytes of UB and L1 exist on the chip though the generated code does not reserve
+    them, and hidden temporaries are reserved larger than the library uses;
+    upstream examples run like that.
     """
     physical = limit + (_RESERVED_BYTES if memory in ("UB", "L1") else 0)
     return "error" if count - hidden > physical else "warning"
@@ -194,7 +197,7 @@ def _views(func: ir.PrimFunc) -> list[ir.Buffer]:
 
 
 def _reinterpreted(func: ir.PrimFunc) -> dict[ir.Buffer, tuple[ir.Buffer, int]]:
-    """Destination of each `T.reinterpretcast` -> the source it stands for and the offset in bytes."""
+    """Destination of each `T.reinterpretcast` -> the source it stands for, and the byte offset."""
     found: dict[ir.Buffer, tuple[ir.Buffer, int]] = {}
     for stmt in ir.walk(func.body):
         if not isinstance(stmt, ir.TileOp) or stmt.op != "reinterpretcast":

@@ -1,7 +1,8 @@
 """Which core type an operation belongs to.
 
-A statement is owned by `cube` (AIC) or `vector` (AIV), or by `both`: control flow, bindings, flags,
-barriers, printing, element stores to global memory and to scalar registers run wherever they are reached.
+A statement is owned by `cube` (AIC) or `vector` (AIV), or by `both`: control flow, bindings,
+flags, barriers, printing, element stores to global memory and to scalar registers run wherever
+they are reached.
 """
 
 from __future__ import annotations

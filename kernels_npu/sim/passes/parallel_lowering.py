@@ -1,12 +1,13 @@
 """Which hidden buffers the compiler needs to turn `T.Parallel` into vector instructions.
 
-The simulator executes a `T.Parallel` by its meaning. The compiler decomposes each assignment into vector
-instructions with intermediate buffers in UB; only their sizes and the order of touches matter here:
+The simulator executes a `T.Parallel` by its meaning. The compiler decomposes each assignment into
+vector instructions with intermediate buffers in UB; only their sizes and the order of touches
+matter here:
 
   * an assignment to global memory computes into a UB tile first;
   * an operand that is itself an operation gets an intermediate of the destination's dtype;
-  * a 1-D operand inside a 2-D assignment without any 2-D operand is broadcast into a tile, with a byte
-    workspace of twice the element count;
+  * a 1-D operand inside a 2-D assignment without any 2-D operand is broadcast into a tile, with a
+    byte workspace of twice the element count;
   * what matches none of the patterns falls back to a loop of element assignments.
 """
 

@@ -1,7 +1,8 @@
 """The program as memory planning sees it: which buffers each statement touches, and the nesting.
 
-The compiler plans after `T.Parallel` has become vector instructions and after the cube and vector copies
-have been put one behind the other, so this tree is built from both programs and holds hidden buffers too.
+The compiler plans after `T.Parallel` has become vector instructions and after the cube and vector
+copies have been put one behind the other, so this tree is built from both programs and holds
+hidden buffers too.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from kernels_npu.sim.passes.rewriting import (
 )
 from kernels_npu.sim.passes.temporaries import Temporaries
 
-#: Kinds of nodes. A `unit` is a loop of one iteration, which disappears once buffers have found their loops;
-#: a `region` is the part of one core type; a `let` holds the statements behind it.
+#: Kinds of nodes. A `unit` is a loop of one iteration, which disappears once buffers have found
+#: their loops; a `region` is the part of one core type; a `let` holds the statements behind it.
 LEAF, LOOP, UNIT, BRANCH, REGION, LET = "leaf", "loop", "unit", "branch", "region", "let"
 
 _ON_CHIP = frozenset({"ub", "l1", "l0a", "l0b", "l0c"})
@@ -45,7 +46,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramText:
-    """The program when buffers are laid out (`nodes`) and when live ranges are computed (`settled`).
+    """The program when buffers are laid out (`nodes`) and live ranges are computed (`settled`).
 
     In between the compiler removes bindings that nothing reads and empty loops and branches.
     """

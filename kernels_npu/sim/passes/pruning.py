@@ -1,8 +1,8 @@
 """Removing from one core's program what has no effect there.
 
-After the split each program still holds the control flow and bindings of the other core. What remains
-must not depend on values that this core cannot read: a cube core cannot read UB, a vector core cannot
-read L1 or L0.
+After the split each program still holds the control flow and bindings of the other core. What
+remains must not depend on values that this core cannot read: a cube core cannot read UB, a vector
+core cannot read L1 or L0.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ def foreign_reads(program: Body, core: str) -> tuple[Note, ...]:
                 code="AI-SRC-040",
                 severity="error",
                 message=(
-                    f"{core} code reads an element of {direct.buffer.name!r} in "
-                    f"{direct.buffer.scope.upper()}, which only the {other_core(core)} core can read"
+                    f"{core} code reads an element of {direct.buffer.name!r} "
+                    f"in {direct.buffer.scope.upper()}, "
+                    f"which only the {other_core(core)} core can read"
                 ),
                 loc=stmt.loc,
             )
@@ -166,7 +167,7 @@ def _is_dead_store(stmt: ir.Stmt, registers: set[ir.Buffer]) -> bool:
 
 
 def without_no_ops(body: Body) -> Body:
-    """`body` as the compiler sees it when it plans memory: unread bindings and empty blocks are gone."""
+    """`body` as the memory planner sees it: unread bindings and empty blocks are gone."""
     while True:
         smaller = _drop_bindings(_drop_empty(body, keep_barriers=True), lambda let: True)
         if smaller is body:

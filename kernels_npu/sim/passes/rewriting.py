@@ -1,4 +1,4 @@
-"""Walking and rebuilding IR: expressions of a statement, buffers of an operand, buffer substitution."""
+"""Walking and rebuilding IR: a statement's expressions, an operand's buffer, substitution."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ StmtMap = Callable[[ir.Stmt], "tuple[ir.Stmt, ...]"]
 def with_children(
     stmt: ir.Stmt, visit: Callable[[tuple[ir.Stmt, ...]], tuple[ir.Stmt, ...]]
 ) -> ir.Stmt:
-    """`stmt` with `visit` applied to each of its statement lists; the same object when unchanged."""
+    """`stmt` with `visit` applied to each of its statement lists; `stmt` itself when unchanged."""
     if isinstance(stmt, ir.If):
         then, orelse = visit(stmt.then), visit(stmt.orelse)
         if then is stmt.then and orelse is stmt.orelse:

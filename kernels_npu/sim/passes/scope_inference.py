@@ -2,13 +2,14 @@
 
 The compiler decides by use, before anything else is known about the kernel:
 
-  fragment   its position in a matrix operation: first operand L0A, second L0B, third L0C; L0C if none
+  fragment   its position in a matrix operation: first operand L0A, second L0B, third L0C;
+             L0C if none
   shared     used by a matrix operation -> L1; only by other tile operations -> UB;
              only copied or dumped -> L1 when it feeds L0A or L0B, otherwise UB;
              finally, the destination of a copy from UB that has no other role -> UB
 
-Element accesses, `T.Parallel` bodies and atomic adds are not looked at, so a shared buffer that nothing
-else touches stays in L1; that surprises people, hence a warning.
+Element accesses, `T.Parallel` bodies and atomic adds are not looked at, so a shared buffer that
+nothing else touches stays in L1; that surprises people, hence a warning.
 """
 
 from __future__ import annotations
@@ -137,9 +138,9 @@ def _surprises(
             code="AI-MEM-010",
             severity="warning",
             message=(
-                f"alloc_shared buffer {buffer.name!r} is inferred to L1, where element accesses have "
-                "no effect on hardware; the compiler does not look at element accesses or T.Parallel "
-                "when it infers a scope; use alloc_ub"
+                f"alloc_shared buffer {buffer.name!r} is inferred to L1, where element accesses "
+                "have no effect on hardware; the compiler does not look at element accesses "
+                "or T.Parallel when it infers a scope; use alloc_ub"
             ),
             loc=buffer.loc or func.loc,
         )

@@ -1,8 +1,8 @@
 """Scratch buffers that the compiler adds to UB behind the kernel's back, before any other pass.
 
-One byte buffer `tmp_ub` serves every operation that needs scratch and is as large as the largest need;
-sort and top-k (and, for `pto`, a few more) add one typed buffer per dtype. The needs differ by target:
-`ascendc` follows the AscendC library's requirements, `pto` mostly keeps a placeholder.
+One byte buffer `tmp_ub` serves every operation that needs scratch and is as large as the largest
+need; sort and top-k (and, for `pto`, a few more) add one typed buffer per dtype. The needs differ
+by target: `ascendc` follows the AscendC library's requirements, `pto` mostly keeps a placeholder.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Temporaries:
 
 @dataclass(frozen=True, kw_only=True)
 class _Need:
-    """Scratch of one operation: bytes of `tmp_ub` (0 = a placeholder) or elements of a typed buffer.
+    """Scratch of one operation: bytes of `tmp_ub` (0: placeholder) or elements of a typed buffer.
 
-    `rows` shapes the byte buffer as 2-D, whose rows are then padded to 32 bytes. `when_first` only counts
-    while the byte buffer is still a placeholder. A need that is not `used` makes the shared buffer larger,
-    but the operation itself takes another one.
+    `rows` shapes the byte buffer as 2-D, whose rows are then padded to 32 bytes. `when_first` only
+    counts while the byte buffer is still a placeholder. A need that is not `used` makes the shared
+    buffer larger, but the operation itself takes another one.
     """
 
     count: int = 0
@@ -48,7 +48,8 @@ def hidden_temporaries(func: ir.PrimFunc, target: str) -> Temporaries:
     """The scratch buffers of `func` for `target` (`ascendc` or `pto`).
 
     Raises:
-        KernelSourceError: AI-MEM-011 when an operation with scratch has a size known only at run time.
+        KernelSourceError: AI-MEM-011 when an operation with scratch has a size
+            that is known only at run time.
     """
     rule = _pto_needs if target == "pto" else _ascendc_needs
     pool = _Pool()

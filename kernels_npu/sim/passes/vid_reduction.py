@@ -10,7 +10,8 @@ def reduce_vid(func: ir.PrimFunc) -> ir.PrimFunc:
     """`func` unchanged, unless its launch asks for the automatic split.
 
     Raises:
-        UnsupportedError: AI-SRC-044 with `threads=2`; the simulator runs split-by-`vid` programs only.
+        UnsupportedError: AI-SRC-044 with `threads=2`;
+            the simulator runs split-by-`vid` programs only.
     """
     if func.threads != 2:
         return func

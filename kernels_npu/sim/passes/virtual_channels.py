@@ -1,6 +1,7 @@
 """Copies between the core types of a block: L0C -> UB and UB -> L1.
 
-The compiler turns them into a store to, and a load from, a global workspace that it allocates itself.
+The compiler turns them into a store to, and a load from, a global workspace
+that it allocates itself.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ def lower_virtual_channels(func: ir.PrimFunc) -> ir.PrimFunc:
     """`func` without direct copies between core types.
 
     Raises:
-        UnsupportedError: AI-MEM-020 when it has one; the simulator does not allocate the workspace yet.
+        UnsupportedError: AI-MEM-020 when it has one;
+            the simulator does not allocate the workspace yet.
     """
     for stmt in ir.walk(func.body):
         if isinstance(stmt, ir.TileOp) and stmt.op == "copy" and copy_scopes(stmt) in VIRTUAL_PATHS:

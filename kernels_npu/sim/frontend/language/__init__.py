@@ -1,1 +1,1 @@
-"""The surface of the dialect: what `T` and `T.tile` contain. One table row or one function per name."""
+"""The surface of the dialect: what `T` and `T.tile` contain, one table row or function per name."""

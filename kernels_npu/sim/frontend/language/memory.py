@@ -52,7 +52,8 @@ def _static(what: str, shape: Any) -> tuple[int, ...]:
                 f"T.{what}: the shape {show(_extents(shape))} has the extent "
                 f"{describe(extent) if number is None else number}",
                 rule=_STATIC_RULE,
-                fix="use positive Python integers from the factory's arguments; let T.copy clip the tail",
+                fix="use positive Python integers from the factory's arguments; "
+                "let T.copy clip the tail",
             )
         if is_bound(extent):
             fail(
@@ -226,7 +227,7 @@ def make_col_major_layout(buf: ir.Buffer) -> Layout:
     return Layout("col_major")
 
 
-# --------------------------------------------------------------------------- other names for the same bytes
+# --------------------------------------------------------------------------- views
 
 
 def reinterpretcast(dst: Any, src: Any, casttype: str) -> PendingOp:

@@ -35,7 +35,7 @@ KINDS = ("tile", "whole", "optional", "strided", "source", "strict_source", "sca
 
 @dataclass(frozen=True, kw_only=True)
 class Param:
-    """One parameter: the upstream name, its kind, its name in `TileOp.attrs`, its default, its choices."""
+    """One parameter: its upstream name, kind, name in `TileOp.attrs`, default and choices."""
 
     name: str
     kind: str
@@ -70,7 +70,7 @@ def source(name: str) -> Param:
 
 
 def strict_source(name: str) -> Param:
-    """Like `source`, but a Python int is refused (the compiler tests for float and expressions only)."""
+    """Like `source` but refuses a Python int: the compiler tests for float and expressions only."""
     return Param(name=name, kind="strict_source", attr=name)
 
 
@@ -146,7 +146,8 @@ def bind(
         fail(
             "AI-SRC-009",
             f"T.{name}: {exc}",
-            rule=f"the signature is T.{name}({', '.join(str(p) for p in signature.parameters.values())})",
+            rule=f"the signature is T.{name}("
+            f"{', '.join(str(p) for p in signature.parameters.values())})",
             fix="pass the arguments of the signature",
         )
     bound.apply_defaults()
@@ -216,7 +217,8 @@ def convert(name: str, param: Param, value: Any) -> Any:
             fail(
                 "AI-SRC-021",
                 f"T.{name}: {param.name} is the Python int {value!r}",
-                rule="this operation takes a float or a typed scalar; the compiler has no case for an int",
+                rule="this operation takes a float or a typed scalar; "
+                "the compiler has no case for an int",
                 fix=f"write {float(value)} or T.int32({int(value)})",
             )
         return scalar_operand(name, param.name, value)
@@ -244,7 +246,8 @@ def tile_operand(
         fail(
             "AI-SRC-012",
             f"T.{name}: {param} is a name bound to {describe(value)}",
-            rule="a slice bound to a name is an alias that only T.copy, T.gemm_v0 and T.mma resolve",
+            rule="a slice bound to a name is an alias "
+            "that only T.copy, T.gemm_v0 and T.mma resolve",
             fix="write the slice in the call",
         )
     if only_whole and isinstance(value, ir.Region):

@@ -78,7 +78,8 @@ def _check_brcb(call: Call) -> None:
 
 
 _BRCB = (
-    tile("dst"), tile("src"), attr("repeat_times"), attr("dst_blk_stride"), attr("dst_repeat_stride"),
+    tile("dst"), tile("src"), attr("repeat_times"),
+    attr("dst_blk_stride"), attr("dst_repeat_stride"),
 )  # fmt: skip
 
 

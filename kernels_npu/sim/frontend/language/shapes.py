@@ -36,7 +36,8 @@ def static_shape(name: str, value: ir.Operand) -> tuple[int, ...]:
             "AI-SRC-015",
             f"T.{name}: an extent of {describe(value)} {why}",
             rule="size must be same: the compiler compares static element counts only",
-            fix="use an extent from the factory's arguments; let T.copy clip at the tensor's border",
+            fix="use an extent from the factory's arguments; "
+            "let T.copy clip at the tensor's border",
         )
     return tuple(int(n) for n in shape if isinstance(n, int))
 
@@ -68,7 +69,7 @@ def same_size(*names: str) -> Check:
 
 
 def same_size_slice(first: str, other: str) -> Check:
-    """`other` must match `first` when it is a slice; the compiler does not look at whole buffers."""
+    """`other` must match `first` when it is a slice; the compiler does not check whole buffers."""
     both = same_size(first, other)
 
     def check(call: Call) -> None:

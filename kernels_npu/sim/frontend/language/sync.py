@@ -22,7 +22,8 @@ def _pipe(call: str, value: Any, extra: tuple[str, ...] = ()) -> str:
             "AI-SRC-029",
             f"T.{call}: {value!r} is not a pipe",
             rule="pipes are " + ", ".join((*PIPES, *extra)) + ", in any case",
-            fix="use one of these names; the compiler would accept the text and the device would not",
+            fix="use one of these names; "
+            "the compiler would accept the text and the device would not",
         )
     return str(name)
 

@@ -74,7 +74,8 @@ def _check_select(call: Call) -> None:
         call.refuse(
             "AI-SRC-016",
             f"{mode} with {describe(src1)} as src1",
-            rule="VSEL_TENSOR_SCALAR_MODE takes a scalar, the other modes take a buffer or an element",
+            rule="VSEL_TENSOR_SCALAR_MODE takes a scalar, "
+            "the other modes take a buffer or an element",
             fix="choose the mode that fits src1",
         )
 
@@ -142,7 +143,7 @@ def _refuse_broadcast(dst: tuple[int, ...], src: tuple[int, ...], why: str) -> N
     )
 
 
-# --------------------------------------------------------------------------- gather_mask, merge_sort
+# --------------------------------------------------------------------------- gather_mask
 
 
 def _check_pattern(call: Call) -> None:
@@ -183,6 +184,9 @@ _GATHER_BY_BUFFER = make(
     ),
     "tile.",
 )
+
+
+# --------------------------------------------------------------------------- merge_sort
 
 
 def merge_sort(dst: Any, src0: Any, src1: Any, src2: Any = None, src3: Any = None) -> PendingOp:

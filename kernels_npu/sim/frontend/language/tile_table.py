@@ -1,4 +1,4 @@
-"""The rows of `T.tile` that are plain signatures; operations with rules of their own are elsewhere."""
+"""Rows of `T.tile` that are plain signatures; operations with rules of their own are elsewhere."""
 
 from __future__ import annotations
 
@@ -50,19 +50,26 @@ ELEMENTWISE: tuple[Row, ...] = (
     row("mul_add_dst", *_DST_SRC0, tile("src1"), checks=(same_size("dst", "src0", "src1"),)),
     row("pow", *_DST_SRC0, tile("src1")),
     row("bitwise_xor", *_DST_SRC0, tile("src1")),
-    row("clamp", tile("out"), tile("buffer"), scalar("min_scalar"), scalar("max_scalar"), attr("count")),
+    row(
+        "clamp", tile("out"), tile("buffer"), scalar("min_scalar"), scalar("max_scalar"),
+        attr("count"),
+    ),
     row("clamp_min", tile("out"), tile("buffer"), scalar("scalar_value"), attr("count")),
     row("clamp_max", tile("out"), tile("buffer"), scalar("scalar_value"), attr("count")),
     row("round", tile("out"), tile("buffer"), attr("count")),
     row("cast", tile("dst"), tile("src"), attr("mode", choices=CAST_MODES), attr("count")),
     row(
-        "compare", tile("dst"), tile("src0"), strict_source("src1"), attr("mode", choices=COMPARE_MODES)
+        "compare", tile("dst"), tile("src0"), strict_source("src1"),
+        attr("mode", choices=COMPARE_MODES),
     ),
 )  # fmt: skip
 
 INDEXING: tuple[Row, ...] = (
     row("createvecindex", whole("dst"), scalar("firstValue")),
-    row("arith_progression", whole("buffer"), scalar("first_value"), scalar("diff_value"), attr("count")),
+    row(
+        "arith_progression", whole("buffer"), scalar("first_value"), scalar("diff_value"),
+        attr("count"),
+    ),
     row("gather", tile("dst"), tile("src"), tile("src_offset"), scalar("src_base_addr")),
     row(
         "gatherb", whole("dst"), whole("src0"), whole("offset"),
@@ -90,7 +97,10 @@ EXPERIMENTAL: tuple[Row, ...] = (
         "sub_experiment", whole("dst"), whole("src0"), whole("src1"), attr("count"),
         checks=(same_size("dst", "src0", "src1"),),
     ),
-    row("abs_experiment", whole("dst"), whole("src"), attr("count"), checks=(same_size("dst", "src"),)),
+    row(
+        "abs_experiment", whole("dst"), whole("src"), attr("count"),
+        checks=(same_size("dst", "src"),),
+    ),
     row(
         "mins_experiment", whole("dst"), whole("src"), scalar("scalarValue"), attr("count"),
         checks=(same_size("dst", "src"),),

@@ -1,8 +1,8 @@
 # ruff: noqa: RUF059 - kernels name both indices
 """`tilelang.jit`, `tilelang.compile` and the modules that scripts import.
 
-Annotations are evaluated here, as in every kernel file: names that only a string annotation uses are
-not captured by the kernel's closure.
+Annotations are evaluated here, as in every kernel file: names that only a string annotation uses
+are not captured by the kernel's closure.
 """
 
 import subprocess

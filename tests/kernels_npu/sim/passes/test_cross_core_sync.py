@@ -11,7 +11,7 @@ from tests.kernels_npu.sim.passes.kernel_builder import Kernel, codes, shape_of
 
 
 def attention() -> Kernel:
-    """The shape of an online-softmax kernel: S goes to the vector cores, P comes back, O goes over."""
+    """Online softmax in outline: S goes to the vector cores, P comes back, O goes over."""
     k = Kernel()
     q, out = k.gm("Q", (64, 64), "float16"), k.gm("Out", (64, 64))
     scores, probs = k.gm("workspace_1", (64, 64)), k.gm("workspace_2", (64, 64), "float16")

@@ -260,7 +260,7 @@ def test_sync_all_crashes_the_real_pass() -> None:
 
 
 def test_unvectorised_parallel_to_global_memory_lands_in_the_cube_copy() -> None:
-    """`constant * element` matches no pattern, so the compiler leaves element stores, which are cube."""
+    """`constant * element` matches no pattern: element stores are left, and those are cube."""
     k, b = mixed()
     i, j = ir.Var("i"), ir.Var("j")
     k.copy(b["out"], b["ub"])

@@ -1,4 +1,4 @@
-"""Addresses and bytes against what the real compiler printed for the same kernels, or hand counts."""
+"""Addresses and bytes against what the real compiler printed for these kernels, or hand counts."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_buffers_of_a_loop_follow_those_that_the_loop_shares() -> None:
 
 
 def test_unit_loops_vanish_after_buffers_have_found_their_loops() -> None:
-    """Beside other statements a buffer of a unit loop keeps its place; behind a binding it comes last."""
+    """A unit loop's buffer keeps its place beside statements; behind a binding it comes last."""
     zero = ir.Const(0.0, "float32")
     k = Kernel()
     inner, outer = k.alloc("inner", (8,)), k.alloc("outer", (8,))
