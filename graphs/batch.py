@@ -27,8 +27,8 @@ INPUT_DTYPES: dict[InputName, torch.dtype] = {
     "block_table": torch.int32,
     "seq_lens": torch.int32,
 }
-# A padding row computes token 0 at position 0, writes no slot, owns no block and attends to
-# nothing.
+# A padding row computes token 0 at position 0, writes no slot, owns no block
+# and attends to nothing.
 PADDING: dict[InputName, int] = {
     "token_ids": 0,
     "positions": 0,
@@ -99,9 +99,7 @@ class DecodeBatch:
         block_table: Sequence[Sequence[int]],
         seq_lens: Sequence[int],
     ) -> DecodeBatch:
-        """A host batch from Python numbers; ragged rows of `block_table` are filled up with
-        block 0.
-        """
+        """A host batch from Python numbers; short rows of `block_table` are filled with block 0."""
         width = max((len(row) for row in block_table), default=0)
         table = [[*row, *[PADDING["block_table"]] * (width - len(row))] for row in block_table]
         return cls(

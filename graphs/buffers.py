@@ -21,11 +21,11 @@ class DecodeBuffers:
     """The static tensors of one runner, on its device. Build with `DecodeBuffers.allocate`.
 
     token_ids, positions: int64 [max_batch]. slot_mapping, seq_lens: int32 [max_batch].
-    block_table: int32 [max_batch, max_blocks]. logits: [max_batch, vocab_size], written by the
-        graphs.
+    block_table: int32 [max_batch, max_blocks].
+    logits: [max_batch, vocab_size], written by the graphs.
 
-    The tensors must stay where they are while graphs exist; the runner checks that before each
-    replay.
+    The tensors must stay where they are while graphs exist;
+    the runner checks that before each replay.
     """
 
     token_ids: torch.Tensor
@@ -107,8 +107,8 @@ class DecodeBuffers:
         """Copy `batch` into the first rows and make the rows up to `bucket` padding.
 
         Inputs on the host go through pinned staging without waiting for the device; inputs that
-        are on the device already (a sampled token, say) are copied there. All on the current
-        stream.
+        are on the device already (a sampled token, say) are copied there.
+        All on the current stream.
 
         Raises:
             GraphError: AI-GRAPH-005 when the batch does not fit into `bucket` or the buffers.

@@ -30,9 +30,9 @@ def capture_graph(
         inputs: slices of static buffers, filled with rows that the step may safely compute.
         logits: slice of the static logits, [rows, vocab].
         pool: from `api.new_pool()`; graphs that never replay at the same time may share one.
-        stream: a side stream, for the warm-up and the capture alike: libraries keep workspaces per
-            stream, and one that is first needed while recording would be allocated inside the
-            graph.
+        stream: a side stream, for the warm-up and the capture alike: libraries keep workspaces
+            per stream, and one that is first needed while recording would be allocated inside
+            the graph.
         warmups: eager runs before recording.
 
     Raises:

@@ -1,8 +1,7 @@
 """The only place that knows torch.npu, torch.cuda, the simulated NPU and the CPU apart.
 
 torch.npu and torch.cuda offer graphs, streams and events under equal names with two differences
-that
-matter here: the class (`NPUGraph` / `CUDAGraph`) and the fourth positional parameter of
+that matter here: the class (`NPUGraph` / `CUDAGraph`) and the fourth positional parameter of
 `graph(...)`, which is `auto_dispatch_capture` in one and `capture_error_mode` in the other.
 Everything after the graph object is therefore passed by keyword. The CPU runs eagerly only.
 """
@@ -40,8 +39,8 @@ class Event(Protocol):
 class MemoryFigures:
     """Device memory in bytes; None where the device does not say.
 
-    free, total: of the whole device. allocated: held by tensors of this process. reserved: held by
-    torch's allocator, graph pools included.
+    free, total: of the whole device. allocated: held by tensors of this process.
+    reserved: held by torch's allocator, graph pools included.
     """
 
     free: int | None = None
@@ -96,8 +95,8 @@ class DeviceApi:
 
         Args:
             pool: from `new_pool`. stream: from `new_stream`, never the default stream.
-            error_mode: `global`, `thread_local` or `relaxed`: which threads' unsafe calls are
-                refused.
+            error_mode: which threads' unsafe calls are refused:
+                `global`, `thread_local` or `relaxed`.
         """
         before = self.current_stream()
         try:

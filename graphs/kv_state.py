@@ -1,6 +1,4 @@
-"""The paged KV cache as the verification sees it: content to set, snapshot, compare and give
-back.
-"""
+"""The paged KV cache as verification sees it: content to set, snapshot, compare and give back."""
 
 from __future__ import annotations
 
@@ -22,8 +20,8 @@ class KvState:
 
     Args:
         tensors: device tensors by name (`layers.0.key_cache`), each
-            [num_blocks, block_size, ...] of a floating dtype. They are written in place, never
-            replaced.
+            [num_blocks, block_size, ...] of a floating dtype.
+            They are written in place, never replaced.
         block_size: tokens per block, in every tensor.
 
     Snapshots live on the host, so verify with a cache of tens of blocks, not with one that fills
@@ -80,9 +78,7 @@ def random_content(state: KvState, generator: torch.Generator) -> Snapshot:
 
 
 def rolled(content: Snapshot, blocks: int) -> Snapshot:
-    """`content` with its blocks moved on by `blocks`: other values in every block for one
-    memcpy.
-    """
+    """`content` with its blocks moved on by `blocks`: one memcpy gives every block other values."""
     return {name: tensor.roll(blocks, 0) for name, tensor in content.items()}
 
 

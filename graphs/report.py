@@ -47,8 +47,8 @@ class ReplayProof:
     """Why we believe that replays ran.
 
     replays: replays asked of the runner. overwritten: replays that overwrote poisoned outputs.
-    device_replays, device_launches: the device's own counts over the same steps; None if it keeps
-        none.
+    device_replays, device_launches: the device's own counts over the same steps;
+        None if it keeps none.
     """
 
     replays: int
@@ -72,8 +72,8 @@ class VerificationReport:
     buckets: that were verified. comparisons: eager/replay pairs compared.
     bitwise_equal: all logits and all KV slots had the same bits in every comparison.
     max_abs_diff: the largest logit difference seen, 0.0 when bitwise equal.
-    dead_inputs: inputs that change nothing even in eager, so that nobody can tell if replay reads
-        them.
+    dead_inputs: inputs that change nothing even in eager,
+        so that nobody can tell if replay reads them.
     findings: what is wrong; empty when verification passed. The first is the first that was seen.
     """
 

@@ -1,5 +1,4 @@
-"""The decode graph runner: capture one graph per bucket, replay the right one, say why when it
-cannot.
+"""The decode graph runner: one graph per bucket, replay of the right one, a reason if it cannot.
 
 A step is `run(batch)`: pick the smallest bucket, copy the batch into the static buffers, pad,
 replay. The whole decode block (all layers and the head) is one graph per bucket; the runner knows
@@ -50,8 +49,8 @@ class DecodeGraphRunner:
     copy it before the next `run`.
 
     Raises:
-        GraphError: AI-GRAPH-004 when the buffers are smaller than the largest bucket or `warmups`
-            < 1.
+        GraphError: AI-GRAPH-004 when the buffers are smaller than the largest bucket
+            or `warmups` < 1.
     """
 
     def __init__(
@@ -138,8 +137,8 @@ class DecodeGraphRunner:
                     )
                 except Exception as error:  # noqa: BLE001 - any failure leaves the bucket eager
                     self._note_failure(bucket, error)
-                    # What an aborted capture leaves behind (allocator state, a dead stream) stays
-                    # with it.
+                    # What an aborted capture leaves behind (allocator state, a dead stream)
+                    # stays with it.
                     stream, self._pool = api.new_stream(), api.new_pool()
                 else:
                     self.stats.captures += 1
@@ -199,10 +198,10 @@ class DecodeGraphRunner:
             return self.step(batch.to(self.api.device))
 
     def check_addresses(self, *, everything: bool = False) -> None:
-        """Compare the static buffers (and, with `everything`, the watched tensors) with capture
-        time.
+        """Compare the addresses of the static buffers with those at capture time.
 
-        Without graphs nothing holds an address and nothing is compared.
+        With `everything` the watched tensors are compared too. Without graphs nothing holds an
+        address and nothing is compared.
 
         Raises:
             GraphError: AI-GRAPH-006 naming the tensor that moved.

@@ -1,8 +1,7 @@
-"""Decode batches for verification: who owns which blocks, how long each sequence is, and
-variations.
+"""Decode batches for verification: block ownership, sequence lengths and variations.
 
-A scenario is a batch together with the cache content it starts from and the slots that no sequence
-owns.
+A scenario is a batch together with the cache content it starts from
+and the slots that no sequence owns.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from graphs.kv_state import Snapshot, rolled, with_other_slots
 
 @dataclass(frozen=True, kw_only=True)
 class Geometry:
-    """The limits within which batches are made; counts of blocks, tokens per block, vocabulary
-    size.
+    """The limits within which batches are made.
 
+    num_blocks: blocks of the cache. block_size: tokens per block. vocab_size: token ids.
     max_blocks: columns of the runner's block table. max_context: longest sequence made, in tokens.
     """
 
@@ -137,8 +136,10 @@ class ScenarioMaker:
         return _batch(tokens, table, lengths, block_size)
 
     def border_scenario(self, size: int) -> Scenario | None:
-        """Sequences that fill their block exactly, with the next block reserved: the following step
-        crosses the border. None when the cache has not two blocks per sequence."""
+        """Sequences that fill their block exactly, with the next block reserved.
+
+        The following step crosses the border. None when the cache has not two blocks per sequence.
+        """
         g = self._geometry
         if g.blocks_per_row(size) < 2:
             return None
@@ -150,9 +151,7 @@ class ScenarioMaker:
         return dataclasses.replace(scenario, batch=step)
 
     def other_rows(self, scenario: Scenario) -> Scenario:
-        """Row 0 as it is; the other rows get other tokens, and the KV slots they attend to
-        other values.
-        """
+        """Row 0 as it is; the other rows get other tokens, and their KV slots other values."""
         batch = scenario.batch
         tokens = batch.token_ids.clone()
         tokens[1:] = (tokens[1:] + 1) % self._geometry.vocab_size
@@ -165,9 +164,7 @@ class ScenarioMaker:
         )
 
     def unowned_content(self, scenario: Scenario) -> Scenario:
-        """The same batch; blocks that no sequence owns, and slots past each length, hold other
-        values.
-        """
+        """The same batch; unowned blocks, and slots past each length, hold other values."""
         batch, size = scenario.batch, self._geometry.block_size
         slots = [
             block * size + offset

@@ -47,8 +47,9 @@ class StagingSlot:
         self._in_flight = True
 
     def rows(self, bucket: int) -> Mapping[InputName, torch.Tensor]:
-        """The first `bucket` rows of every host buffer; made once, because a cut costs as much as
-        the copy from it.
+        """The first `bucket` rows of every host buffer.
+
+        Made once, because a cut costs as much as the copy from it.
         """
         rows = self._rows.get(bucket)
         if rows is None:
@@ -73,9 +74,7 @@ class StagingSlot:
 
 
 class StagingRing:
-    """Staging slots used in turn; two let the host prepare a step while the device still reads
-    one.
-    """
+    """Staging slots used in turn; with two the host prepares a step while the device reads one."""
 
     def __init__(self, api: DeviceApi, max_batch: int, max_blocks: int, *, slots: int = 2) -> None:
         self._slots = [StagingSlot(api, max_batch, max_blocks) for _ in range(slots)]

@@ -1,6 +1,4 @@
-"""What a runner did: captures, replays per bucket, padding, and each reason for leaving the
-graph.
-"""
+"""What a runner did: captures, replays per bucket, padding, and reasons for leaving the graph."""
 
 from __future__ import annotations
 
@@ -61,9 +59,7 @@ class RunnerStats:
 
     @property
     def captured_bytes(self) -> int | None:
-        """What the last `capture()` added to torch's reserved memory; None if the device cannot
-        say.
-        """
+        """What the last `capture()` added to torch's reserved memory; None if not known."""
         before, after = self.memory_before.reserved, self.memory_after.reserved
         return None if before is None or after is None else after - before
 

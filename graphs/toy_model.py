@@ -1,8 +1,8 @@
 """The smallest paged decode step that reads every input: for self-tests of graphs on any device.
 
-Embedding plus a table of positions, one attention over a paged cache, a linear head; plain torch,
-no synchronisation, nothing allocated on the host, so it can be captured wherever torch can
-capture.
+Embedding plus a table of positions, one attention over a paged cache, a linear head;
+plain torch, no synchronisation, nothing allocated on the host,
+so it can be captured wherever torch can capture.
 """
 
 from __future__ import annotations

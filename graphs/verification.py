@@ -55,15 +55,15 @@ def verify(
     Args:
         runner: after `capture()`. Its statistics do not count verification; its static buffers are
             left filled with the last scenario.
-        state: the KV cache that the step writes. Overwritten, and given its content back at the
-            end.
+        state: the KV cache that the step writes.
+            Overwritten, and given its content back at the end.
         rounds: fresh batches per bucket edge (the smallest batch of a bucket, one below full,
             full), each with new tokens, blocks, lengths and cache content.
         max_context: longest sequence made, in tokens; four blocks by default.
         depth: for which buckets, besides the rounds, each input is mutated in turn, other rows and
             unowned cache content are changed, and sequences are continued across a block border.
-        tolerance: None compares bits; give one only for a step that declares itself
-            non-deterministic.
+        tolerance: None compares bits;
+            give one only for a step that declares itself non-deterministic.
         progress: called with (checks done, checks in all).
 
     Raises:

@@ -1,5 +1,4 @@
-"""Graphs on the CPU for tests: capture records ATen calls without executing them, replay executes
-them.
+"""Graphs on the CPU for tests: capture only records ATen calls, replay executes them.
 
 Enough of a device graph's semantics to prove the runner and the verification: addresses are fixed
 at capture, values are not, and a capture leaves every tensor that existed before it unchanged.

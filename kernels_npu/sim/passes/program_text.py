@@ -46,7 +46,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramText:
-    """The program when buffers are laid out (`nodes`) and live ranges are computed (`settled`).
+    """The program at buffer layout (`nodes`) and at live-range analysis (`settled`).
 
     In between the compiler removes bindings that nothing reads and empty loops and branches.
     """
