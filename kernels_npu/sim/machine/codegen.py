@@ -139,4 +139,5 @@ def generate_core_program(
         factories=codegen.factories,
         values=codegen.values,
         deferred=codegen.deferred,
+        empty=not body,
     )

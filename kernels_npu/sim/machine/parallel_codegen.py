@@ -122,12 +122,13 @@ class _Assignment:
             isinstance(d, ir.Const) and self.writer.within(i, 0, int(d.value) - 1)
             for i, d in zip(indices, shape)
         )
-        slices = slices_of(indices, self.loop) if guard is None else None
+        unchecked = not inside and not self.generator.checks.bounds
+        slices = None if guard is not None or unchecked else slices_of(indices, self.loop)
         if write and slices is not None and len(set(slices) - {None}) < len(self.loop.vars):
             slices = None  # several iterations meet in an element; the last one wins
         sizes = ", ".join(self.generator.writer.text(d) for d in shape)
         sizes = f"({sizes},)"
-        report = self._reporter(buffer)
+        report = "None" if inside else self._reporter(buffer)
         box, elements = None, None
         start = ""
         if slices is not None:
@@ -169,7 +170,7 @@ class _Assignment:
     def _reporter(self, buffer: ir.Buffer) -> str:
         """The function that reports an index outside `buffer`, or None when bounds are unchecked."""
         if not self.generator.checks.bounds:
-            return "R.stop_unchecked"
+            return "None"
         site = self.generator.site(self.item.store, "parallel", self._pipe(), ())
         if buffer.scope == "global":
             return f"R.outside_tensor({site.index}, {self.generator.tensor_index[buffer.uid]})"

@@ -29,7 +29,8 @@ class CoreProgram:
 
     The function `program` in it is a generator: it yields when the core waits (see `scheduler`).
     views: names bound per core to memory views; factories: names bound per core by calling them;
-    values: names bound once. line_stmts: per line of `source`, counted from 0, the statement it executes.
+    values: names bound once. empty: the core has nothing to do. line_stmts: per line of `source`, counted
+    from 0, the statement it executes.
     """
 
     core_kind: str
@@ -42,13 +43,4 @@ class CoreProgram:
     factories: dict[str, Callable[[], object]]
     values: dict[str, object]
     deferred: bool
-
-    @property
-    def empty(self) -> bool:
-        """Whether this core has nothing to do in the kernel."""
-        return not self.sites and not self.waits
-
-    @property
-    def waits(self) -> bool:
-        """Whether the program contains synchronisation with other cores."""
-        return "yield (" in self.source
+    empty: bool

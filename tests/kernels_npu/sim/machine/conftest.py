@@ -73,3 +73,35 @@ def _const(dim: object) -> object:
 @pytest.fixture
 def launch() -> Callable[..., Launched]:
     return launch_kernel
+
+
+#: Schedules under which every correct kernel gives the same bits.
+AGREEING = (("eager", 0), ("late", 0), ("random", 1), ("random", 2))
+
+
+def run_agreeing(
+    make: Callable[[], JITKernel] | JITKernel, *inputs: Array | int | float
+) -> list[Array]:
+    """Launch under all of `AGREEING`, with and without checks: no error, and the same bits everywhere.
+
+    Returns the outputs, followed by the input arrays as the kernel left them.
+    """
+    kernel = make if isinstance(make, JITKernel) else make()
+    reference: list[Array] | None = None
+    for schedule in AGREEING:
+        for checks in (Checks(), Checks.none()):
+            given = [i.copy() if isinstance(i, np.ndarray) else i for i in inputs]
+            result = launch_kernel(kernel, *given, schedule=schedule, checks=checks)
+            assert result.errors == [], "\n".join(map(str, result.errors))
+            arrays = result.outputs + [g for g in given if isinstance(g, np.ndarray)]
+            if reference is None:
+                reference = arrays
+            for a, b in zip(arrays, reference):
+                np.testing.assert_array_equal(a.view(np.uint8), b.view(np.uint8))
+    assert reference is not None
+    return reference
+
+
+@pytest.fixture
+def agreeing() -> Callable[..., list[Array]]:
+    return run_agreeing
