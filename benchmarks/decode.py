@@ -3,8 +3,8 @@
     python benchmarks/decode.py [--context 256] [--tokens 16] [--rounds 3] [--json FILE]
 
 What is measured is how fast *this CPU simulates* the decode graph, with checks off and with all
-checks on. It is not, and does not suggest, the speed of an NPU. Steps of all variants alternate in
-one process, so the ratios hold on a busy machine; the digits do not.
+checks on. It is not, and does not suggest, the speed of an NPU. The variants take turns in one
+process, `--rounds` times, so the ratios hold on a busy machine; the digits do not.
 """
 
 from __future__ import annotations

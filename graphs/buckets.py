@@ -13,8 +13,8 @@ from functools import cached_property
 
 from graphs.errors import GraphError
 
-# From this size on, a bucket that can be filled to at most half is worth a warning; below it the
-# padding is a few rows and costs nothing next to reading the weights.
+# From this size on, a bucket whose smallest batch fills less than half of it is worth a warning;
+# below it the padding is a few rows and costs nothing next to reading the weights.
 _GAP_WARNING_FROM = 8
 
 

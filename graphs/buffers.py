@@ -106,9 +106,9 @@ class DecodeBuffers:
     def fill(self, batch: DecodeBatch, bucket: int) -> None:
         """Copy `batch` into the first rows and make the rows up to `bucket` padding.
 
-        Inputs on the host go through pinned staging without waiting for the device; inputs that
-        are on the device already (a sampled token, say) are copied there.
-        All on the current stream.
+        Inputs on the host go through a pinned staging slot, after the copies from its last use have
+        ended; inputs that are on the device already (a sampled token, say) are copied there. All
+        copies are asynchronous, on the current stream.
 
         Raises:
             GraphError: AI-GRAPH-005 when the batch does not fit into `bucket` or the buffers.

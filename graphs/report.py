@@ -74,7 +74,7 @@ class VerificationReport:
     max_abs_diff: the largest logit difference seen, 0.0 when bitwise equal.
     dead_inputs: inputs that change nothing even in eager,
         so that nobody can tell if replay reads them.
-    findings: what is wrong; empty when verification passed. The first is the first that was seen.
+    findings: what is wrong, the most telling first; empty when verification passed.
     """
 
     device: str
@@ -96,7 +96,7 @@ class VerificationReport:
 
     @property
     def first_mismatch(self) -> Mismatch | None:
-        """The first differing value that was seen, if any."""
+        """The differing value of the most telling finding that has one."""
         return next((f.mismatch for f in self.findings if f.mismatch is not None), None)
 
     def raise_for_findings(self) -> None:

@@ -176,8 +176,9 @@ class DecodeGraphRunner:
         A batch without rows returns no rows and runs nothing.
 
         Raises:
-            GraphError: AI-GRAPH-006 when a static buffer moved since capture; AI-GRAPH-007, -009
-                or -010 in strict mode when no graph can serve the batch.
+            GraphError: AI-GRAPH-005 when the batch does not fit the static buffers; AI-GRAPH-006
+                when one of them moved since capture; AI-GRAPH-007, -009 or -010 in strict mode
+                when no graph can serve the batch.
         """
         size = batch.size
         if size == 0:

@@ -82,7 +82,7 @@ class ScenarioMaker:
 
         Lengths take turns at both sides of block borders, at one token and at the longest that
         fits. Block 0 (which padding rows name) and the last block (which index -1 would hit) are
-        unowned in every second scenario.
+        unowned in every second scenario, where the cache has room for it.
         """
         g = self._geometry
         share = g.blocks_per_row(size)
@@ -107,7 +107,7 @@ class ScenarioMaker:
     def mutate(self, scenario: Scenario, name: InputName) -> Scenario | None:
         """The scenario with one input changed in the first row so that a live input must show.
 
-        None where the cache leaves no room for the change (a block table with a single block).
+        None where the cache leaves no room for the change (every block is owned).
         """
         batch, g = scenario.batch, self._geometry
         changed = {n: t.clone() for n, t in _tensors(batch).items()}

@@ -1,7 +1,7 @@
 """Prove that replay equals eager, and that the proof would have noticed if it did not.
 
 Eager runs on tensors made for each step from the scenario, replay through the runner under test;
-they share the step function and nothing else. Both start from the same cache content and both
+they share the step function, the weights and the cache tensors. Both start from the same cache content and both
 caches are compared afterwards, because both write. Outputs are poisoned before each replay, so a
 replay that does nothing is seen; blocks that no sequence owns are compared, so a padding row that
 writes is seen.
@@ -67,7 +67,7 @@ def verify(
         progress: called with (checks done, checks in all).
 
     Raises:
-        VerificationError: AI-VERIFY-001, -002 or -003 when verification cannot start.
+        VerificationError: AI-VERIFY-002 or -003 when verification cannot start.
     """
     _require_graphs(runner, rounds)
     session = _Session(runner, state, seed, max_context, tolerance)

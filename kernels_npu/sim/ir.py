@@ -23,8 +23,8 @@ _ids = itertools.count()
 class Expr:
     """A scalar computed at run time. `dtype` is a canonical dtype name such as `int32`.
 
-    Python operators build new expressions, folding constants; `//` and `%` truncate toward zero at
-    run time, because the device compiler emits C's `/` and `%`.
+    Python operators build new expressions, folding constants. Integer `//` and `%` of expressions
+    truncate toward zero, folded or not, because the device compiler emits C's `/` and `%`.
     """
 
     __slots__ = ()
@@ -183,7 +183,7 @@ class Reinterpret(Expr):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Select(Expr):
-    """Scalar choice; both sides are evaluated."""
+    """Scalar choice, as C's conditional expression: only the chosen side is evaluated."""
 
     cond: Expr
     a: Expr
@@ -277,7 +277,7 @@ class Region:
     extents: tuple[Expr, ...]
 
 
-#: What a tile operation takes: a whole buffer, a box, an element or scalar, or a literal attribute.
+#: What a tile operation takes: a whole buffer, a box, an element, or a scalar.
 Operand = Union[Buffer, Region, Expr]
 Attr = Union[None, bool, int, float, str, tuple[object, ...], Expr, Buffer]
 
@@ -333,7 +333,7 @@ class While(Stmt):
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Break(Stmt):
-    """Leave the innermost loop (what `T.Persistent` expands to when the domain is exhausted)."""
+    """Leave the innermost loop: `T.loop_break()`, and `T.Persistent` past its domain."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -366,8 +366,8 @@ class CoreScope(Stmt):
 class TileOp(Stmt):
     """One tile instruction. `op` is a key of the machine's operation tables.
 
-    Operands stand in the order of the dialect's call with the keyword names of its signature in
-    `attrs` for everything that is not a buffer operand (mode strings, counts, flags).
+    Buffers, slices, elements and scalar operands stand in the order of the dialect's signature.
+    `attrs` holds what qualifies the operation (modes, counts, dimensions, flags) by parameter name.
     """
 
     op: str
@@ -434,7 +434,8 @@ class PrimFunc:
     threads: None (the program splits work by `vid`), 1 (one AIV per block) or 2 (automatic split).
     allocs: on-chip buffers and scalar registers in declaration order.
     addresses: byte offsets given by `T.annotate_address`, keyed by buffer.
-    layouts: layouts given by `T.annotate_layout`; they move region starts only.
+    layouts: layouts given by `T.annotate_layout`. They change how the start offset of a region is
+        computed; the data of L1 is always in zN fractals.
     """
 
     name: str

@@ -116,7 +116,7 @@ UNARY: dict[str, Callable[[Number], Number]] = {
 
 
 def fold_binary(op: str, a: Number, b: Number, dtype: str) -> Number:
-    """The value of a constant `a op b`; integer `div` of integers stays exact for floats only."""
+    """The value of a constant `a op b`; in an integer dtype `div` truncates."""
     if op == "div" and not is_float(dtype):
         return trunc_div(int(a), int(b))
     return _BINARY[op](a, b)

@@ -6,7 +6,7 @@ Sources, by field:
   ub_bytes, l1_bytes, l0c_bytes        what the adapter compiler's planner and generated code may
                                        use: 192 KiB and 512 KiB less 256 bytes each on A2/A3; on A5
                                        the smaller of the compiler's constant and the platform file
-  alignments                           upstream's programming guide (UB/L1 32, L0A/L0B 512, L0C 64)
+  alignment                            upstream's programming guide (UB/L1 32, L0A/L0B 512, L0C 64)
   no_vector_arithmetic                 AscendC API reference: vector add/mul/exp ... per chip
 """
 

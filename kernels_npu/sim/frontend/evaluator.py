@@ -1,8 +1,8 @@
 """Evaluation of a kernel's expressions: Python, except where a run-time value decides.
 
-`and`, `or`, `not`, comparisons and conditional expressions are intercepted, because they mean
-"compute at run time" when an operand is an `ir.Expr`. As in the real parser, every operand is
-evaluated: there is no short circuit.
+`and`, `or`, `not` and comparisons are intercepted, because they mean "compute at run time" when an
+operand is an `ir.Expr`; a conditional expression with a run-time condition is refused. As in the
+real parser, every operand is evaluated: there is no short circuit.
 """
 
 from __future__ import annotations

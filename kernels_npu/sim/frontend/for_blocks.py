@@ -64,7 +64,7 @@ def _persistent(
     inner = _loop_body(parser, node, variables)
     lets = tuple(ir.Let(loc=loc, var=v, value=c) for v, c in zip(variables, plan.coordinates))
     stop: tuple[ir.Stmt, ...] = ()
-    # The compiler leaves the test out unless it can prove that there are two waves.
+    # The compiler leaves the test out unless it can prove that there are at least two waves.
     if isinstance(plan.waves, ir.Const) and plan.waves.value >= 2:
         stop = (ir.If(loc=loc, cond=plan.exhausted, then=(ir.Break(loc=loc),)),)
     parser.builder.emit(

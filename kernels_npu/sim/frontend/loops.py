@@ -68,7 +68,7 @@ def serial(start: Any, stop: Any = None, *, annotations: Any = None) -> CountedL
 
 
 def unroll(start: Any, stop: Any = None, *, annotations: Any = None) -> CountedLoop:
-    """`T.unroll`: the same as `T.serial`."""
+    """`T.unroll`: executes as `T.serial`; the compiler plans memory on the repeated body."""
     del annotations
     return _counted("unroll", start, stop)
 

@@ -1,4 +1,4 @@
-"""Kernel text of mainline TileLang (CUDA or its Ascend backend): recognised, refused, translated.
+"""Kernel text of mainline TileLang (CUDA or its Ascend backend): recognised and refused.
 
 Both projects are imported as `tilelang`, and some names exist in both with other meanings, so the
 message always says what to write in the adapter dialect instead.

@@ -1,7 +1,8 @@
 """What the adapter compiler does with a kernel before code generation, as pure functions on the IR.
 
-`lower` is the whole interface. The passes run in the compiler's order: scope inference, hidden
-temporaries, the split into core programs, automatic cross-core flags, memory planning.
+`lower` is the whole interface. Hidden temporaries, scope inference, the split into core programs,
+automatic cross-core flags and memory planning give what the compiler's passes of these names give;
+`T.Kernel(threads=2)` and copies that need an automatic workspace are refused.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ With it the compiler emits the body twice and keeps statements by rules that are
      first on-chip operand;
   2. everything without on-chip operand (flags, barriers, cross-core flags) follows the decision
      that the *previous* statement took, which is "dropped" at the start;
-  3. element stores to UB go to the vector copy only, all others (global memory, `alloc_var`) to the
-     *cube copy only*;
+  3. element stores to UB go to the vector program only, all others (global memory, `alloc_var`) to
+     the *cube program only*;
   4. loops left empty disappear; `if` and bindings stay in both.
 """
 
@@ -50,7 +50,7 @@ class CorePrograms:
 
 
 def split(func: ir.PrimFunc, *, combine: bool) -> CorePrograms:
-    """Split the body of `func`; `T.Scope` markers and foreign regions are still inside.
+    """Split the body of `func`; `finish` removes what is left of `T.Scope` and of foreign regions.
 
     `combine` is the value of `tl.ascend_auto_cv_combine`. Scopes must have been inferred.
 

@@ -1,8 +1,8 @@
 """Memory planning switched on (`tl.ascend_memory_planning`): live ranges over one memory.
 
-New memory is taken as long as it fits; only then are freed ranges reused, first fit by address.
-Buffers with an address from `T.annotate_address` stay there,
-and others avoid them while both are alive.
+New memory is taken as long as there is any; after that freed ranges are reused, first fit by
+address. Buffers with an address from `T.annotate_address` stay there, and others avoid them while
+both are alive.
 """
 
 from __future__ import annotations

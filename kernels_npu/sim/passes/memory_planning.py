@@ -46,8 +46,8 @@ class MemoryPlan:
 def plan_memory(func: ir.PrimFunc, text: ProgramText, soc: Soc, *, planning: bool) -> MemoryPlan:
     """Place the buffers that `text` touches.
 
-    `planning` is the value of `tl.ascend_memory_planning`. A memory that is too small is an error
-    note when planning is off and an exception when it is on, as in the compiler.
+    `planning` is the value of `tl.ascend_memory_planning`. With it a memory that is too small is an
+    exception, as in the compiler; without it the compiler checks nothing, and a note reports it.
 
     Raises:
         KernelSourceError: AI-MEM-002, AI-MEM-003 (planning), AI-MEM-012 (extents).

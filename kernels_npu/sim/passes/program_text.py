@@ -1,7 +1,7 @@
 """The program as memory planning sees it: which buffers each statement touches, and the nesting.
 
 The compiler plans after `T.Parallel` has become vector instructions and after the cube and vector
-copies have been put one behind the other, so this tree is built from both programs and holds
+programs have been put one behind the other, so this tree is built from both programs and holds
 hidden buffers too.
 """
 

@@ -76,7 +76,7 @@ def foreign_reads(program: Body, core: str) -> tuple[Note, ...]:
 
 
 def tainted_statements(program: Body, core: str) -> set[ir.Stmt]:
-    """Leaf statements of `program` whose values come from memory that `core` cannot read."""
+    """Statements of `program` whose values come from memory that `core` cannot read."""
     tainted = _tainted_names(program, core)
     foreign = FOREIGN_SCOPES[core]
     return {

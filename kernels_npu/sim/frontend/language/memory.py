@@ -189,7 +189,7 @@ def annotate_address(address_map: Mapping[Any, Any]) -> None:
 
 
 def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
-    """`T.annotate_layout({buffer: make_zn_layout(buffer)})`: where a slice of the buffer starts."""
+    """`T.annotate_layout({buffer: make_zn_layout(buffer)})`: how slice offsets are computed."""
     builder = require("annotate_layout")
     for buffer, layout in layout_map.items():
         if not isinstance(buffer, ir.Buffer) or not isinstance(layout, Layout):

@@ -27,9 +27,11 @@ from kernels_npu.sim.frontend.values import (
 REQUIRED = object()
 
 #: What a parameter takes.
-#:   tile    a buffer or a slice          whole   a whole buffer           optional  tile or None
-#:   strided a tile, also with both bounds           source  a tile, an element or a scalar
-#:   scalar  a number or expression       attr    anything, kept as an attribute
+#:   tile           a buffer or a slice, not with both bounds (`[lo:hi]`)
+#:   strided        a tile, also with both bounds       optional  a strided tile or None
+#:   source         a tile, an element or a scalar      strict_source  the same, no Python int
+#:   whole          a whole buffer                      scalar    a number or expression
+#:   attr           anything, kept as an attribute
 KINDS = ("tile", "whole", "optional", "strided", "source", "strict_source", "scalar", "attr")
 
 

@@ -135,7 +135,7 @@ EXPERIMENTAL: tuple[Row, ...] = (
 
 ROWS: tuple[Row, ...] = (*ELEMENTWISE, *INDEXING, *EXPERIMENTAL)
 
-#: Rows of `T` itself: transfers between cards.
+#: Rows of `T` itself: transfers between processing elements (devices).
 SHMEM: tuple[Row, ...] = (
     row("shmem_put_nbi", whole("dst"), whole("src"), attr("nelems"), attr("newPe")),
     row("shmem_get_nbi", whole("dst"), whole("src"), attr("nelems"), attr("newPe")),
