@@ -42,7 +42,7 @@ class Judge:
         eager: Run,
         replay: Run,
     ) -> bool:
-        """Logits, cache and evidence of a replay against eager; False ends the comparisons of a job."""
+        """Logits, cache and evidence of a replay against eager; False when values differ."""
         at = (check, number, bucket, scenario.size)
         self._comparisons += 1
         self._evidence(at, len(batches), replay)

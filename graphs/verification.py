@@ -1,10 +1,10 @@
 """Prove that replay equals eager, and that the proof would have noticed if it did not.
 
 Eager runs on tensors made for each step from the scenario, replay through the runner under test;
-they share the step function, the weights and the cache tensors. Both start from the same cache content and both
-caches are compared afterwards, because both write. Outputs are poisoned before each replay, so a
-replay that does nothing is seen; blocks that no sequence owns are compared, so a padding row that
-writes is seen.
+they share the step function, the weights and the cache tensors. Both start from the same cache
+content and both results are compared afterwards, because both write. Outputs are poisoned before
+each replay, so a replay that does nothing is seen; blocks that no sequence owns are compared, so a
+padding row that writes is seen.
 """
 
 from __future__ import annotations
