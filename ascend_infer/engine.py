@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 
 from ascend_infer.kv_cache import BlockManager, out_of_blocks
+from ascend_infer.model.config import ModelConfig
 from ascend_infer.model.decoder import DecoderModel
 from ascend_infer.sampling import Sampler, SamplingParams
 from graphs.batch import DecodeBatch
@@ -35,6 +36,11 @@ class Request:
     max_new_tokens: int
     sampling: SamplingParams = field(default_factory=SamplingParams)
     ignore_eos: bool = False
+
+    @property
+    def most_tokens(self) -> int:
+        """Cache rows at the end: the last token is chosen but never fed back."""
+        return len(self.prompt_token_ids) + self.max_new_tokens - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,48 +128,12 @@ class Engine:
     def check(self, requests: Sequence[Request]) -> None:
         """Refuse requests that can never be run; raises what `generate` raises."""
         for request in requests:
-            self._check(request)
-
-    def _check(self, request: Request) -> None:
-        vocab = self.model.config.vocab_size
-        prompt = request.prompt_token_ids
-        if not prompt:
-            raise UsageError(
-                "AI-MODEL-032",
-                "the prompt has no tokens",
-                fix="pass a prompt of at least one token",
-            )
-        outside = [token for token in prompt if not 0 <= token < vocab]
-        if outside:
-            raise UsageError(
-                "AI-MODEL-032",
-                f"prompt token {outside[0]} is outside the vocabulary of {vocab} tokens",
-                fix=f"pass token ids from 0 to {vocab - 1}",
-            )
-        if request.max_new_tokens < 1:
-            raise UsageError(
-                "AI-CLI-001",
-                f"max_new_tokens is {request.max_new_tokens}",
-                fix="ask for at least one new token",
-            )
-        positions = self.model.config.max_position
-        if self._most_tokens(request) > positions:
-            raise UsageError(
-                "AI-MODEL-031",
-                f"a prompt of {len(prompt)} tokens with {request.max_new_tokens} new ones exceeds "
-                f"the model's {positions} positions",
-                fix="shorten the prompt or lower --max-new-tokens",
-            )
-        needed = self.blocks.blocks_for(self._most_tokens(request))
-        if needed > self.blocks.num_blocks:
-            raise out_of_blocks(
-                needed, self.blocks.num_blocks, self.blocks.num_blocks, self.blocks.block_size
-            )
-
-    @staticmethod
-    def _most_tokens(request: Request) -> int:
-        """Cache rows at the end: the last token is chosen but never fed back."""
-        return len(request.prompt_token_ids) + request.max_new_tokens - 1
+            check_request(request, self.model.config)
+            needed = self.blocks.blocks_for(request.most_tokens)
+            if needed > self.blocks.num_blocks:
+                raise out_of_blocks(
+                    needed, self.blocks.num_blocks, self.blocks.num_blocks, self.blocks.block_size
+                )
 
     def _admit(self, waiting: deque[_Sequence], running: list[_Sequence]) -> list[_Sequence]:
         """Take requests in order while the worst case of all that run fits into the cache."""
@@ -177,7 +147,7 @@ class Engine:
         return entered
 
     def _worst_case(self, sequence: _Sequence) -> int:
-        return self.blocks.blocks_for(self._most_tokens(sequence.request))
+        return self.blocks.blocks_for(sequence.request.most_tokens)
 
     # ------------------------------------------------------------------ steps
 
@@ -237,3 +207,34 @@ class Engine:
                 finish_reason=sequence.finish_reason,
                 logits=torch.stack(sequence.logits) if sequence.logits else None,
             )
+
+
+def check_request(request: Request, config: ModelConfig) -> None:
+    """Refuse a request that a model cannot run whatever its cache; raises what `Engine.generate` raises."""
+    vocab, prompt = config.vocab_size, request.prompt_token_ids
+    if not prompt:
+        raise UsageError(
+            "AI-MODEL-032",
+            "the prompt has no tokens",
+            fix="pass a prompt of at least one token",
+        )
+    outside = [token for token in prompt if not 0 <= token < vocab]
+    if outside:
+        raise UsageError(
+            "AI-MODEL-032",
+            f"prompt token {outside[0]} is outside the vocabulary of {vocab} tokens",
+            fix=f"pass token ids from 0 to {vocab - 1}",
+        )
+    if request.max_new_tokens < 1:
+        raise UsageError(
+            "AI-CLI-001",
+            f"max_new_tokens is {request.max_new_tokens}",
+            fix="ask for at least one new token",
+        )
+    if request.most_tokens > config.max_position:
+        raise UsageError(
+            "AI-MODEL-031",
+            f"a prompt of {len(prompt)} tokens with {request.max_new_tokens} new ones exceeds "
+            f"the model's {config.max_position} positions",
+            fix="shorten the prompt or lower --max-new-tokens",
+        )

@@ -11,7 +11,7 @@ import torch
 
 from ascend_infer import launches
 from ascend_infer.devices import open_device
-from ascend_infer.engine import Generation, Request
+from ascend_infer.engine import Generation, Request, check_request
 from ascend_infer.model.catalogue import resolve
 from ascend_infer.progress import Reporter, Silent
 from ascend_infer.reference_check import check_against_reference
@@ -113,10 +113,7 @@ def generate(options: GenerateOptions, reporter: Reporter | None = None) -> Gene
     location = resolve(options.model)
     tokenizer = _tokenizer(options, location)
     prompts = _token_ids(options, tokenizer)
-    report.stage("load weights")
-    device = open_device(options.device)
     source = location.open()
-    session = open_session(source, device, _session_options(options, prompts))
     requests = [
         Request(
             prompt_token_ids=tuple(prompt),
@@ -126,6 +123,11 @@ def generate(options: GenerateOptions, reporter: Reporter | None = None) -> Gene
         )
         for prompt in prompts
     ]
+    for request in requests:
+        check_request(request, source.config)
+    report.stage("load weights")
+    device = open_device(options.device)
+    session = open_session(source, device, _session_options(options, prompts))
     with running(device.name, strict=options.strict, simulation=options.simulation):
         session.engine.check(requests)
         report.stage("capture graphs")

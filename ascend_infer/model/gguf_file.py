@@ -11,7 +11,7 @@ import mmap
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kernels_npu.errors import UsageError
 
@@ -33,6 +33,9 @@ _SCALARS = {
     12: "<d",
 }
 _STRING, _ARRAY = 8, 9
+#: What readers of metadata ask for, in words.
+_KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+_T = TypeVar("_T", str, int, float, bool)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +56,22 @@ class GgufFile:
     metadata: dict[str, Any]
     tensors: dict[str, GgufTensor]
     data: mmap.mmap
+
+    def value(self, key: str, kind: type[_T]) -> _T | None:
+        """The metadata under `key`, None when there is none; AI-MODEL-011 when it is not a `kind`."""
+        found = self.metadata.get(key)
+        if found is not None and not _is(found, kind):
+            raise corrupt(self.path, f"{key} is {found!r:.60}, expected {_KINDS[kind]}")
+        return found
+
+    def array(self, key: str, kind: type[_T]) -> list[_T]:
+        """The list under `key`, empty when there is none; AI-MODEL-011 unless all items are a `kind`."""
+        found = self.metadata.get(key)
+        if found is None:
+            return []
+        if not isinstance(found, list) or not all(_is(item, kind) for item in found):
+            raise corrupt(self.path, f"{key} is {found!r:.60}, expected a list of {_KINDS[kind]}")
+        return found
 
     @classmethod
     def open(cls, path: Path) -> GgufFile:
@@ -75,17 +94,28 @@ class GgufFile:
         cursor = _Cursor(path, data)
         metadata, entries = _read_header(cursor)
         alignment = metadata.get("general.alignment", _DEFAULT_ALIGNMENT)
-        if not isinstance(alignment, int) or alignment < 1 or alignment & (alignment - 1):
+        if not _is(alignment, int) or alignment < 1 or alignment & (alignment - 1):
             raise corrupt(path, f"general.alignment is {alignment!r}, expected a power of two")
         start = -(-cursor.offset // alignment) * alignment
         tensors: dict[str, GgufTensor] = {}
         for name, shape, type_id, offset in entries:
             if name in tensors:
                 raise corrupt(path, f"tensor {name!r} is listed twice")
+            if offset % alignment:
+                raise corrupt(
+                    path, f"tensor {name!r} is at {offset}, no multiple of {alignment} bytes"
+                )
             tensors[name] = GgufTensor(
                 name=name, shape=shape, type_id=type_id, offset=start + offset
             )
         return cls(path=path, metadata=metadata, tensors=tensors, data=data)
+
+
+def _is(value: object, kind: type) -> bool:
+    """As `isinstance`, but a truth value is no number and a whole number is a number."""
+    if isinstance(value, bool) or kind is bool:
+        return isinstance(value, bool) and kind is bool
+    return isinstance(value, (int, float) if kind is float else kind)
 
 
 def corrupt(path: Path, what: str) -> UsageError:

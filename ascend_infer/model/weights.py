@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -89,6 +90,26 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+def require_layers(source: WeightSource) -> None:
+    """Refuse weights without the last layer, before as many layers as the configuration says are made room
+    for: the number may be absurd. AI-MODEL-012."""
+    last = f"model.layers.{source.config.num_layers - 1}.input_layernorm.weight"
+    if last not in source.names():
+        raise _lacks(source, [last])
+
+
+def refuse_more_layers(source: WeightSource) -> None:
+    """Refuse weights with more layers than the configuration names, AI-MODEL-016: a model cut short answers
+    in fluent nonsense."""
+    more = f"model.layers.{source.config.num_layers}.input_layernorm.weight"
+    if more in source.names():
+        raise UsageError(
+            "AI-MODEL-016",
+            f"{source.path} holds more layers than the {source.config.num_layers} of its configuration",
+            fix="use the configuration that belongs to these weights",
+        )
+
+
 def load_weights(
     source: WeightSource, *, device: torch.device, dtype: torch.dtype
 ) -> DecoderWeights:
@@ -134,13 +155,17 @@ def load_weights(
 def _require_tensors(source: WeightSource, shapes: dict[str, tuple[int, ...]]) -> None:
     missing = sorted(set(shapes) - source.names())
     if missing:
-        raise UsageError(
-            "AI-MODEL-012",
-            f"{source.path} lacks {len(missing)} of {len(shapes)} tensors, the first is "
-            f"{missing[0]!r}",
-            rule="the configuration names the tensors that the weights must hold",
-            fix="download all weight files of the model, or correct the configuration",
-        )
+        raise _lacks(source, missing)
+
+
+def _lacks(source: WeightSource, missing: Sequence[str]) -> UsageError:
+    return UsageError(
+        "AI-MODEL-012",
+        f"{source.path} lacks {len(missing)} tensors that its configuration names, the first is "
+        f"{missing[0]!r}",
+        rule="the configuration names the tensors that the weights must hold",
+        fix="download all weight files of the model, or correct the configuration",
+    )
 
 
 def _checked(source: WeightSource, name: str, shape: tuple[int, ...]) -> torch.Tensor:

@@ -74,19 +74,26 @@ class GgufSource:
             UnsupportedError: AI-MODEL-014 for a quantisation that the library does not know.
         """
         values = dequantise(self.file, self.file.tensors[self._gguf_names[name]])
-        if self.config.architecture == "llama":
-            if ".q_proj." in name:
-                values = undo_rope_permutation(values, self.config.num_q_heads)
-            elif ".k_proj." in name:
-                values = undo_rope_permutation(values, self.config.num_kv_heads)
+        heads = self._permuted_heads(name)
+        # Another number of rows is refused by whoever knows the expected shape.
+        if heads and values.shape[0] == heads * self.config.head_dim:
+            values = undo_rope_permutation(values, heads)
         return torch.from_numpy(values)
+
+    def _permuted_heads(self, name: str) -> int:
+        """Heads of a tensor whose rows llama.cpp stores in its own order; 0 for all others."""
+        if self.config.architecture != "llama":
+            return 0
+        if ".q_proj." in name:
+            return self.config.num_q_heads
+        return self.config.num_kv_heads if ".k_proj." in name else 0
 
     def _config_values(self) -> dict[str, Any]:
         """The metadata under the names of a `config.json`."""
-        metadata, tensors = self.file.metadata, self.file.tensors
-        architecture = metadata.get("general.architecture")
-        values = {
-            hf_key: metadata.get(f"{architecture}.{key}") for key, hf_key in _METADATA.items()
+        file, tensors = self.file, self.file.tensors
+        architecture = file.value("general.architecture", str)
+        values: dict[str, Any] = {
+            hf_key: file.metadata.get(f"{architecture}.{key}") for key, hf_key in _METADATA.items()
         }
         values["model_type"] = architecture
         embedding = tensors.get("token_embd.weight")
@@ -95,10 +102,10 @@ class GgufSource:
         values["tie_word_embeddings"] = "output.weight" not in tensors
         values["attention_bias"] = "blk.0.attn_q.bias" in tensors
         # A chat model ends its turn with `eot`, which may differ from the end of the text.
-        ends = [metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot")]
+        ends = [file.value(f"tokenizer.ggml.{name}_token_id", int) for name in ("eos", "eot")]
         values["eos_token_id"] = list(dict.fromkeys(end for end in ends if end is not None))
-        values["bos_token_id"] = metadata.get("tokenizer.ggml.bos_token_id")
-        _add_rope(values, self.file, str(architecture))
+        values["bos_token_id"] = file.value("tokenizer.ggml.bos_token_id", int)
+        _add_rope(values, file, str(architecture))
         return values
 
 
@@ -193,18 +200,20 @@ def _names(file: GgufFile) -> dict[str, str]:
 def _add_rope(values: dict[str, Any], file: GgufFile, architecture: str) -> None:
     """RoPE settings: rotated part of a head, scaling kind, stored frequency factors."""
 
-    def read(key: str) -> Any:
-        return file.metadata.get(f"{architecture}.rope.{key}")
-
-    heads, hidden = values["num_attention_heads"], values["hidden_size"]
-    head_dim = values["head_dim"]
-    if head_dim is None and isinstance(heads, int) and isinstance(hidden, int) and heads:
+    prefix = f"{architecture}.rope."
+    heads, hidden, head_dim = (
+        file.value(f"{architecture}.{key}", int)
+        for key in ("attention.head_count", "embedding_length", "attention.key_length")
+    )
+    if head_dim is None and hidden and heads:
         head_dim = hidden // heads
-    if head_dim and read("dimension_count"):
-        values["partial_rotary_factor"] = read("dimension_count") / head_dim
-    kind = read("scaling.type")
+    rotated = file.value(prefix + "dimension_count", int)
+    if head_dim and rotated:
+        values["partial_rotary_factor"] = rotated / head_dim
+    kind = file.value(prefix + "scaling.type", str)
     if kind not in (None, "none"):
-        values["rope_scaling"] = {"rope_type": kind, "factor": read("scaling.factor")}
+        factor = file.value(prefix + "scaling.factor", float)
+        values["rope_scaling"] = {"rope_type": kind, "factor": factor}
     factors = file.tensors.get("rope_freqs.weight")
     if factors is not None:
         values["rope_scaling"] = {

@@ -58,9 +58,11 @@ def _weight_map(path: Path) -> dict[str, str]:
     index = path / _INDEX
     if index.is_file():
         mapping = read_json(index).get("weight_map")
-        if not isinstance(mapping, dict):
+        if not isinstance(mapping, dict) or not all(isinstance(f, str) for f in mapping.values()):
             raise UsageError(
-                "AI-MODEL-007", f"{index} has no object 'weight_map'", fix="download it again"
+                "AI-MODEL-007",
+                f"{index} has no object 'weight_map' from tensors to file names",
+                fix="download it again",
             )
         absent = sorted({file for file in mapping.values() if not (path / file).is_file()})
         if absent:

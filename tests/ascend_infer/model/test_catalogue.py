@@ -46,3 +46,19 @@ def test_built_in_without_its_package(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(catalogue, "BUILT_IN", (absent,))
     error = failure("gone")
     assert error.code == "AI-MODEL-006" and "gone-x" in (error.fix or "")
+
+
+@pytest.mark.parametrize("name", ["~no_such_user_x/m", "a" * 5000, "a\0b", ""])
+def test_names_that_cannot_be_paths(name: str):
+    error = failure(name)
+    assert error.code == "AI-MODEL-005" and len(error.what) < 6000
+
+
+def test_a_directory_called_like_a_built_in_model_is_itself(
+    llama_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Also when its path is handed to another process."""
+    (tmp_path / "smollm2").symlink_to(llama_dir)
+    monkeypatch.chdir(tmp_path)
+    location = resolve("./smollm2")
+    assert location.kind == "safetensors" and resolve(str(location.path)).kind == "safetensors"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ascend_infer.model.config import ModelConfig
+from ascend_infer.model.config import ModelConfig, read_json
 from kernels_npu.errors import AscendInferError
 
 LLAMA: dict[str, Any] = {
@@ -162,3 +163,21 @@ def test_absurd_value(changes: dict[str, Any]):
 )
 def test_unsupported(changes: dict[str, Any], expected: str):
     assert code({**LLAMA, **changes}) == expected
+
+
+@pytest.mark.parametrize(
+    "value", [10**400, 1e308, float("inf"), float("nan"), -1.0, 0, True, "1", [1]]
+)
+@pytest.mark.parametrize("key", ["rope_theta", "rms_norm_eps", "partial_rotary_factor"])
+def test_absurd_numbers(key: str, value: object):
+    assert code({**LLAMA, key: value}) == "AI-MODEL-002"
+
+
+def test_a_share_of_a_head_is_at_most_one():
+    assert code({**LLAMA, "partial_rotary_factor": 1.5}) == "AI-MODEL-002"
+
+
+def test_json_that_nests_too_deeply(tmp_path: Path):
+    (tmp_path / "config.json").write_text('{"a":' * 100_000)
+    with pytest.raises(AscendInferError, match="AI-MODEL-007"):
+        read_json(tmp_path / "config.json")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -147,3 +149,64 @@ def test_absent_file(tmp_path: Path):
     with pytest.raises(AscendInferError) as caught:
         GgufFile.open(tmp_path / "none.gguf")
     assert caught.value.code == "AI-MODEL-010"
+
+
+@pytest.mark.parametrize("value", ["text", 7, True, ["a"], [1]], ids=repr)
+@pytest.mark.parametrize(
+    "key",
+    [
+        "general.alignment",
+        "llama.attention.key_length",
+        "llama.rope.dimension_count",
+        "llama.rope.scaling.type",
+        "llama.rope.scaling.factor",
+        "tokenizer.ggml.eos_token_id",
+        "tokenizer.ggml.eot_token_id",
+        "tokenizer.ggml.bos_token_id",
+    ],
+)
+def test_metadata_of_another_kind(
+    key: str, value: object, llama_gguf: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Each is usable as it is, or refused with a code."""
+    file = GgufFile.open(llama_gguf)
+    changed = dataclasses.replace(file, metadata={**file.metadata, key: value})
+    monkeypatch.setattr(GgufFile, "open", lambda path: changed)
+    with contextlib.suppress(AscendInferError):
+        GgufSource(llama_gguf)
+
+
+def test_typed_access_to_metadata(llama_gguf: Path):
+    file = dataclasses.replace(
+        GgufFile.open(llama_gguf), metadata={"n": 3, "b": True, "t": "x", "l": ["a"], "m": ["a", 1]}
+    )
+    assert file.value("n", int) == file.value("n", float) == 3 and file.value("t", str) == "x"
+    assert file.value("b", bool) is True and file.value("absent", int) is None
+    assert file.array("l", str) == ["a"] and file.array("absent", str) == []
+    wrong = [("n", str), ("b", int), ("b", float), ("t", int), ("n", bool), ("l", str)]
+    for key, kind in wrong:
+        with pytest.raises(AscendInferError, match="AI-MODEL-011"):
+            file.value(key, kind)
+    for key, kind in [("n", int), ("t", str), ("m", str), ("m", int)]:
+        with pytest.raises(AscendInferError, match="AI-MODEL-011"):
+            file.array(key, kind)
+
+
+@pytest.mark.parametrize("change", [{"shape": (0,)}, {"shape": (1,) * 9}, {"offset": 33}])
+def test_a_tensor_entry_that_cannot_be(
+    change: dict[str, Any], llama_gguf: Path, monkeypatch: pytest.MonkeyPatch
+):
+    file, name = GgufFile.open(llama_gguf), "blk.0.attn_q.weight"
+    wrong = dataclasses.replace(file.tensors[name], **change)
+    changed = dataclasses.replace(file, tensors={**file.tensors, name: wrong})
+    monkeypatch.setattr(GgufFile, "open", lambda path: changed)
+    if "offset" in change:
+        data = bytearray(llama_gguf.read_bytes())
+        entry = data.index(name.encode()) + len(name) + 4 + 2 * 8 + 4
+        data[entry] += 1
+        monkeypatch.undo()
+        llama_gguf = llama_gguf.with_name("misaligned.gguf")
+        llama_gguf.write_bytes(data)
+    with pytest.raises(AscendInferError) as caught:
+        load_weights(GgufSource(llama_gguf), device=torch.device("cpu"), dtype=torch.float32)
+    assert caught.value.code == ("AI-MODEL-011" if "offset" in change else "AI-MODEL-013")

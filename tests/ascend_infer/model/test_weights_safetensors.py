@@ -10,7 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from ascend_infer.model.weights import load_weights
+from ascend_infer.model.catalogue import resolve
+from ascend_infer.model.weights import load_weights, require_layers
 from ascend_infer.model.weights_safetensors import SafetensorsSource
 from kernels_npu.errors import AscendInferError
 
@@ -115,3 +116,20 @@ def test_end_tokens_of_the_generation_configuration(copy: Path, ends: object, ex
 def test_absurd_end_token(copy: Path):
     (copy / "generation_config.json").write_text('{"eos_token_id": 96}')
     assert code(copy) == "AI-MODEL-002"
+
+
+@pytest.mark.parametrize("mapping", [None, [], {"a": 1}, {"a": ["b"]}])
+def test_index_of_another_form(copy: Path, mapping: object):
+    index = copy / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": mapping}))
+    assert code(copy) == "AI-MODEL-007"
+
+
+@pytest.mark.parametrize("layers, expected", [(2, "AI-MODEL-016"), (2**31 - 1, "AI-MODEL-012")])
+def test_another_number_of_layers(copy: Path, layers: int, expected: str):
+    """Fewer than the weights hold would decode nonsense; two billion would never return."""
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "num_hidden_layers": layers}))
+    with pytest.raises(AscendInferError) as caught:
+        require_layers(resolve(str(copy)).open())
+    assert caught.value.code == expected
