@@ -92,7 +92,7 @@ def _gm_to_ub(stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext) -
     On AscendC the fill is a vector instruction, with the fences that it needs on both sides.
     """
     tile, rect = tile_of(dst, stmt, context), rect_of(src, stmt, context)
-    check_narrow_rows(stmt, tile, context)
+    check_narrow_rows(stmt, tile, rect, context)
     check_dtypes(stmt, src.buffer, dst.buffer, context)
     pad = _pad_value(stmt, dst.buffer)
     fills = tile.itemsize in (2, 4)
@@ -183,7 +183,7 @@ def _ub_to_gm(
     stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext, accumulate: bool = False
 ) -> Instruction:
     tile, rect = tile_of(src, stmt, context), rect_of(dst, stmt, context)
-    check_narrow_rows(stmt, tile, context)
+    check_narrow_rows(stmt, tile, rect, context)
     check_dtypes(stmt, src.buffer, dst.buffer, context)
     return Instruction(
         op=stmt.op,

@@ -60,7 +60,10 @@ def _ub_views(stmt: ir.TileOp, src: Side, dst: Side) -> tuple[View, View]:
         (side.sizes(stmt), shape_of(side.buffer, stmt.loc)) for side in (src, dst)
     )
     offset, target_offset = linear(shape, src.mins), linear(target_shape, dst.mins)
-    flat = sizes[-1] == shape[-1] and target_sizes[-1] == target_shape[-1]
+    full_target = target_sizes[-1] == target_shape[-1]
+    # One row moves as a run too, into whatever lies contiguously from the target's start on.
+    one_row = _product(sizes[:-1]) == 1 and (full_target or _product(target_sizes[:-1]) == 1)
+    flat = one_row or (full_target and sizes[-1] == shape[-1])
     if flat:
         moved, named = (1, _product(sizes)), (1, _product(target_sizes))
     else:

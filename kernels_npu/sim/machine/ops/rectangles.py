@@ -114,10 +114,11 @@ def _note_ignored(side: Side, dims: list[int], stmt: ir.TileOp, context: Lowerin
     )
 
 
-def check_narrow_rows(stmt: ir.TileOp, tile: View, context: LoweringContext) -> None:
-    """On AscendC the UB row pitch is the slice's width rounded up to 32 bytes."""
+def check_narrow_rows(stmt: ir.TileOp, tile: View, rect: Rect, context: LoweringContext) -> None:
+    """On AscendC the UB row pitch is the slice's width rounded up to 32 bytes; one row has no pitch."""
     device_pitch = -(-tile.cols * tile.itemsize // 32) * 32
-    if context.target == "ascendc" and tile.rows > 1 and device_pitch != tile.pitch * tile.itemsize:
+    several = tile.rows > 1 and not is_one(rect.rows)
+    if context.target == "ascendc" and several and device_pitch != tile.pitch * tile.itemsize:
         context.note(
             "AI-BOUND-003",
             "error",

@@ -15,7 +15,9 @@ SYNCED = {"tl.ascend_auto_sync": True}
 M, N = 6, 32
 
 
-def tile_kernel(body: Callable[..., None], dtype: str = "float32", out: str = "", **shape: Any) -> Any:
+def tile_kernel(
+    body: Callable[..., None], dtype: str = "float32", out: str = "", **shape: Any
+) -> Any:
     """Loads a[M, N], b[M, N], r[N] and s[M] into UB, runs `body`, stores c[M, N]."""
     out = out or dtype
 
@@ -187,14 +189,17 @@ PATTERNS: dict[str, tuple[Any, Callable[..., Any]]] = {
     "strided": (_strided, lambda a, b, r, s: _half(a, np.s_[:, ::2], a[:, :16])),
     "flat": (_flat_index, lambda a, b, r, s: a[:, ::-1]),
     "branches": (_branches, lambda a, b, r, s: np.where(a > 0, a, b * 2)),
-    "choice": (_choice, lambda a, b, r, s: np.concatenate([np.full((M, 1), 7, a.dtype), a[:, :-1]], 1)),
+    "choice": (
+        _choice,
+        lambda a, b, r, s: np.concatenate([np.full((M, 1), 7, a.dtype), a[:, :-1]], 1),
+    ),
     "two": (_two_statements, lambda a, b, r, s: a * 2 + 1),
     "in-place": (_in_place, lambda a, b, r, s: a + b),
     "functions": (_functions, lambda a, b, r, s: np.exp(a) + np.sqrt(np.abs(b))),
     "last-wins": (_unused_variable, lambda a, b, r, s: _half(a, np.s_[0], a[-1])),
     "accumulated": (_accumulated, _accumulate_oracle),
     "carried": (_carried, _carried_oracle),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -361,7 +366,10 @@ def test_global_index_outside_is_reported(
         return  # whatever the device does, but no Python exception
     (finding,) = result.errors
     assert finding.code == "AI-BOUND-001"
-    assert f"{tensor}[" in finding.message and f"block {1 if kind == 'gather' else 2}" in finding.message
+    assert (
+        f"{tensor}[" in finding.message
+        and f"block {1 if kind == 'gather' else 2}" in finding.message
+    )
     assert finding.loc is not None and finding.loc.file == __file__
 
 
@@ -441,8 +449,14 @@ def partly_written(columns: int, stored: int, masked: bool = False) -> Any:
 
 @pytest.mark.parametrize(
     ("columns", "stored", "masked", "found"),
-    [(32, 32, False, False), (16, 16, False, False), (16, 17, False, True), (16, 8, True, False), (16, 9, True, True)],
-)  # fmt: skip
+    [
+        (32, 32, False, False),
+        (16, 16, False, False),
+        (16, 17, False, True),
+        (16, 8, True, False),
+        (16, 9, True, True),
+    ],
+)
 def test_unwritten_elements_are_followed(
     launch: Callable[..., Any],
     rng: np.random.Generator,

@@ -118,12 +118,22 @@ def test_register_sums_in_its_own_precision(agreeing: Callable[..., Any]) -> Non
 
 
 CASTS = [
-    ("float32", "int32", [1.7, -1.7, 3e9, -3e9, np.nan, np.inf], [1, -1, 2**31 - 1, -(2**31), 0, 2**31 - 1]),
+    (
+        "float32",
+        "int32",
+        [1.7, -1.7, 3e9, -3e9, np.nan, np.inf],
+        [1, -1, 2**31 - 1, -(2**31), 0, 2**31 - 1],
+    ),
     ("float32", "uint8", [255.9, -1.0, 256.0, 0.5, 7.0, np.nan], [255, 0, 255, 0, 7, 0]),
-    ("int64", "int32", [2**31, -(2**31) - 1, 5, -5, 2**40 + 3, 0], [-(2**31), 2**31 - 1, 5, -5, 3, 0]),
+    (
+        "int64",
+        "int32",
+        [2**31, -(2**31) - 1, 5, -5, 2**40 + 3, 0],
+        [-(2**31), 2**31 - 1, 5, -5, 3, 0],
+    ),
     ("uint32", "int32", [2**32 - 1, 5, 2**31, 0, 1, 2], [-1, 5, -(2**31), 0, 1, 2]),
     ("int32", "float16", [70000, 2049, -3, 0, 1, 65504], [np.inf, 2048, -3, 0, 1, 65504]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("source", "target", "values", "expected"), CASTS)
@@ -220,7 +230,7 @@ def test_nested_loops_while_and_persistent(agreeing: Callable[..., Any]) -> None
                                 steps = steps + 3
                             for j in T.serial(8):
                                 row[0, j] = j
-                                for k in range(j, 0, ):
+                                for _k in range(j, 0):
                                     row[0, j] = 99
                                 for k in T.serial(2, n):
                                     row[0, j] = row[0, j] + k * steps
