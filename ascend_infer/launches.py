@@ -10,9 +10,9 @@ from kernels_npu import registry
 def launch_counts() -> dict[str, dict[str, int]]:
     """Launches since `reset_launch_counts`, per operator and implementation.
 
-    Eager launches are counted by the operators' registry; what a replayed graph launches is counted by
-    the simulated device, when it replays and not when it captures. On other devices a replay's launches
-    are not visible to this process (a profiler shows them).
+    A launch that is captured into a graph counts when the graph is replayed. The simulated device counts
+    its kernels itself; everything else, references that stand in for a kernel included, is counted by what
+    was recorded.
     """
     counts: dict[str, dict[str, int]] = {}
     for (op, implementation), launches in registry.launch_counts().items():

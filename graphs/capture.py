@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,8 +11,31 @@ import torch
 from graphs.batch import DecodeBatch
 from graphs.device_api import DeviceApi, Graph
 from graphs.errors import GraphError
+from kernels_npu import registry
 
 StepFn = Callable[[DecodeBatch], torch.Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapturedStep:
+    """A graph of the decode step.
+
+    launches: (operator, implementation) -> launches per replay, as far as the device does not count
+        them itself.
+    """
+
+    graph: Graph
+    launches: Mapping[tuple[str, str], int]
+
+    def replay(self) -> None:
+        """Run the recorded step."""
+        self.graph.replay()
+        if self.launches:
+            registry.count_launches(self.launches)
+
+    def reset(self) -> None:
+        """Give up the graph and its memory."""
+        self.graph.reset()
 
 
 def capture_graph(
@@ -23,7 +47,7 @@ def capture_graph(
     pool: Any,
     stream: Any,
     warmups: int,
-) -> Graph:
+) -> CapturedStep:
     """A graph that runs `step(inputs)` and stores the result in `logits`.
 
     Args:
@@ -43,7 +67,7 @@ def capture_graph(
     graph = api.new_graph()
     first: BaseException | None = None
     try:
-        with api.capture(graph, pool=pool, stream=stream):
+        with registry.recording() as launches, api.capture(graph, pool=pool, stream=stream):
             try:
                 logits.copy_(step(inputs))
             except BaseException as error:
@@ -54,7 +78,7 @@ def capture_graph(
         if first is not None and error is not first:
             raise first from error
         raise
-    return graph
+    return CapturedStep(graph=graph, launches=dict(launches))
 
 
 def _warm_up(

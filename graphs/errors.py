@@ -36,13 +36,19 @@ class VerificationError(AscendInferError):
 
 def capture_failed(bucket: int, error: BaseException) -> GraphError:
     """A strict runner meets a bucket without a graph; `error` is what its capture raised first."""
+    rule = (
+        "the captured region only enqueues work on its stream: no synchronisation, no .item(), "
+        "no pageable host copies, no default stream"
+    )
+    fix = (
+        "remove what the message names from the step, or run with strict=False to leave this "
+        "bucket eager"
+    )
+    what = f"{type(error).__name__}: {error}"
+    if isinstance(error, AscendInferError):
+        what, rule, fix = f"{error.code}: {error.what}", error.rule or rule, error.fix or fix
     return GraphError(
-        "AI-GRAPH-007",
-        f"capturing bucket {bucket} failed first with {type(error).__name__}: {error}",
-        rule="the captured region only enqueues work on its stream: no synchronisation, "
-        "no .item(), no pageable host copies, no default stream",
-        fix="remove what the message names from the step, or run with strict=False to leave this "
-        "bucket eager",
+        "AI-GRAPH-007", f"capturing bucket {bucket} failed first with {what}", rule=rule, fix=fix
     )
 
 

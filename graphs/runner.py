@@ -17,8 +17,8 @@ import torch
 from graphs.batch import DecodeBatch
 from graphs.buckets import BucketPlan
 from graphs.buffers import TENSOR_NAMES, DecodeBuffers
-from graphs.capture import StepFn, capture_graph
-from graphs.device_api import DeviceApi, Graph
+from graphs.capture import CapturedStep, StepFn, capture_graph
+from graphs.device_api import DeviceApi
 from graphs.errors import GraphError, capture_failed, leaves_graph, moved
 from graphs.stats import EagerReason, RunnerStats
 
@@ -83,7 +83,7 @@ class DecodeGraphRunner:
         self.stats = RunnerStats()
         self._warmups = warmups
         self._watch = watch
-        self._graphs: dict[int, Graph] = {}
+        self._graphs: dict[int, CapturedStep] = {}
         self._failures: dict[int, BaseException] = {}
         self._pool: Any = None
         self._addresses: tuple[int, ...] = ()

@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,8 +83,9 @@ class Operator:
             self._require_one_device(args)
         result = decision.function(*args)
         if decision.counted:
+            recorded = _recording.get()
             with _counting:
-                _counts[self.name, decision.name] += 1
+                (_counts if recorded is None else recorded)[self.name, decision.name] += 1
         return result
 
     def _require_one_device(self, args: tuple[Any, ...]) -> None:
@@ -141,8 +142,12 @@ class Operator:
         )
 
 
+Launches = Counter[tuple[str, str]]
 _counting = threading.Lock()
-_counts: Counter[tuple[str, str]] = Counter()
+_counts: Launches = Counter()
+_recording: contextvars.ContextVar[Launches | None] = contextvars.ContextVar(
+    "recording", default=None
+)
 _simulated_before: Counter[str] = Counter()
 OPERATORS: dict[str, Operator] = {}
 
@@ -166,10 +171,29 @@ def strict(enabled: bool = True) -> Iterator[None]:
         _strict.reset(token)
 
 
+@contextlib.contextmanager
+def recording() -> Iterator[Launches]:
+    """Around the capture of a graph: what launches inside is not counted but given to the caller, who
+    says at each replay that it has happened (`count_launches`)."""
+    recorded: Launches = Counter()
+    token = _recording.set(recorded)
+    try:
+        yield recorded
+    finally:
+        _recording.reset(token)
+
+
+def count_launches(launches: Mapping[tuple[str, str], int]) -> None:
+    """Count what the replay of a graph has launched, as `recording` gave it."""
+    with _counting:
+        _counts.update(launches)
+
+
 def launch_counts() -> dict[tuple[str, str], int]:
     """(operator, implementation) -> launches since the last reset.
 
-    `sim` are launches that really executed: eager and replayed ones, not captured ones.
+    Launches that really executed: eager and replayed ones, not captured ones. Replays are counted by
+    the simulated device for its kernels, and by the runner of the graphs for everything else.
     """
     with _counting:
         counts = Counter(_counts)

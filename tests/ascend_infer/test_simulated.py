@@ -77,9 +77,11 @@ def test_what_no_kernel_serves_is_refused_or_counted(llama_dir: Path):
     arguments = ("--model", str(llama_dir), "--prompt-token-ids", "3", "--max-new-tokens", "2")
     refused = generate(*arguments, "--strict", exit_code=2)
     assert refused["error"]["code"].startswith(("AI-OP", "AI-GRAPH"))
-    counted = generate(*arguments, "--eager")
-    # Three layers, prefill and one decode step.
-    assert counted["launches"]["rotary_embedding"] == {"reference": 3 * 2}
+    for mode in ("--eager", "--graph"):
+        counted = generate(*arguments, mode)
+        # Three layers, prefill and one decode step.
+        assert counted["launches"]["rotary_embedding"] == {"reference": 3 * 2}, mode
+        assert counted["graph"]["eager_steps"] == (mode == "--eager")
 
 
 def test_verify_block(kernel_sized_dir: Path):

@@ -14,6 +14,9 @@ from graphs.device_api import CpuDeviceApi, DeviceApi
 from graphs.errors import GraphError
 from graphs.runner import DecodeGraphRunner
 from graphs.stats import EagerReason
+from kernels_npu import ops, registry
+from kernels_npu.errors import UsageError
+from tests.graphs.conftest import simulated_npu
 from tests.graphs.harness import fill_cache, make_rig, some_batch
 from tests.graphs.recording_device import RecordingDeviceApi
 
@@ -282,3 +285,46 @@ def test_the_batch_may_be_on_the_device(api: DeviceApi) -> None:
     batch = some_batch(3)
     mixed = dataclasses.replace(batch, token_ids=batch.token_ids.to(api.device))
     assert torch.equal(rig.runner.run(mixed).cpu(), expected)
+
+
+# --------------------------------------------------------------------------- launches of operators
+
+
+def test_launches_in_a_graph_count_when_it_is_replayed() -> None:
+    """Also those of a reference that stands in for a kernel: nothing falls back in silence."""
+    api = simulated_npu()
+    gate = torch.ones(4, 2 * 24, dtype=torch.float16, device=api.device)  # 24 columns fit no kernel
+
+    def with_operator(step: StepFn) -> StepFn:
+        def wrapped(batch: DecodeBatch) -> torch.Tensor:
+            ops.silu_and_mul(gate[: batch.size])
+            return step(batch)
+
+        return wrapped
+
+    with registry.strict(False):
+        rig = make_rig(api, wrap_step=with_operator, warmups=2)
+        assert not rig.runner.failures
+        registry.reset_launch_counts()
+        rig.runner.capture()
+        assert registry.launch_counts() == {("silu_and_mul", "reference"): 3 * 2}  # warm-ups
+        registry.reset_launch_counts()
+        for rows in (1, 3, 4, 4):
+            rig.runner.run(some_batch(rows))
+        assert registry.launch_counts() == {("silu_and_mul", "reference"): 4}
+        rig.runner.run_eager(some_batch(2))
+        assert registry.launch_counts() == {("silu_and_mul", "reference"): 5}
+
+
+def test_a_failed_capture_says_what_the_operator_said(api: DeviceApi) -> None:
+    refused = UsageError("AI-OP-006", "block_size 24", rule="a multiple of 16", fix="pass 32")
+
+    def failing(step: StepFn) -> StepFn:
+        def wrapped(batch: DecodeBatch) -> torch.Tensor:
+            raise refused
+
+        return wrapped
+
+    with pytest.raises(GraphError, match="AI-OP-006: block_size 24") as caught:
+        make_rig(api, wrap_step=failing, strict=True)
+    assert caught.value.fix == "pass 32" and caught.value.__cause__ is refused
