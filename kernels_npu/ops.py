@@ -1,8 +1,8 @@
 """The operators: `torch.ops.ascend_infer.*`, one node each in a graph.
 
-All tensors are contiguous. Kernels on `npu` take float16 or bfloat16, compute in float32 and round
-once; the references on `cpu` and `cuda` also take float32. `kernels_npu.registry` chooses and
-counts.
+Wrong arguments are an error that names them, on every device. Kernels on `npu` take contiguous
+float16 or bfloat16, compute in float32 and round once; the references on `cpu` and `cuda` also take
+float32 and float64. `kernels_npu.registry` chooses and counts.
 """
 
 from __future__ import annotations

@@ -122,6 +122,25 @@ def test_same_bits_under_every_schedule(case, run, schedule):
     assert torch.equal(run(SPEC, case, torch.bfloat16).tensors["out"], expected)
 
 
+@pytest.mark.parametrize("head_dim", [64, 192])
+@pytest.mark.parametrize("keys", [0.0, 12.0, -12.0, "signs"])
+def test_scores_far_out_are_stable(keys, head_dim, npu):
+    """Scores of ±9216 and more, all equal or of both signs; what no sequence owns is infinite."""
+    from kernels_npu import ops, reference
+
+    case = dims(6, 2, head_dim, 32, 1, 300, 33, scale=1.0)
+    inputs = SPEC.make_inputs(_workload(case), torch.float16, "cpu", torch.Generator())
+    inputs["query"].fill_(12.0)
+    cache = inputs["key_cache"]
+    cache.copy_(12 * cache.sign() if keys == "signs" else torch.full_like(cache, keys))
+    unowned = inputs["value_cache"].isnan()
+    cache[unowned] = inputs["value_cache"][unowned] = float("inf")
+    expected = reference.paged_decode_attention(**inputs)
+    on_npu = {k: v.to(npu) if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
+    got = ops.paged_decode_attention(**on_npu).cpu()
+    torch.testing.assert_close(got, expected, atol=2**-9, rtol=2**-9)
+
+
 def test_a_row_does_not_depend_on_the_others(run):
     alone = run(SPEC, dims(9, 3, 64, 32, 200), torch.float16).tensors["out"]
     inputs = SPEC.make_inputs(

@@ -73,6 +73,18 @@ def test_pieces_of_usual_rows_are_equal():
         assert tiles * width == hidden
 
 
+@pytest.mark.parametrize("size", [60000.0, 1e-4])
+def test_squares_of_the_whole_range_of_fp16_fit(size, npu):
+    """16384 squares of 60000 would overflow fp16, those of 1e-4 vanish in it; fp32 holds both."""
+    from kernels_npu import ops, reference
+
+    signs = torch.randn(2, 16384, generator=torch.Generator().manual_seed(0)).sign()
+    x, weight = (size * signs).half(), torch.ones(16384, dtype=torch.float16)
+    got = ops.rms_norm(x.to(npu), weight.to(npu), 1e-12).cpu()
+    expected = reference.rms_norm(x.double(), weight.double(), 1e-12)
+    torch.testing.assert_close(got.double(), expected, atol=0.0, rtol=2**-10)
+
+
 def test_eps_keeps_a_row_of_zeros_finite(npu):
     from kernels_npu import ops
 
