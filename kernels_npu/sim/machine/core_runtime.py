@@ -106,7 +106,9 @@ class CoreRuntime:
         assert self.cross_flags is not None
         clock = self.cross_flags.take(self.slot, self.core, flag)
         if clock is not None:
-            self.state.monitor.acquire(self.number, "S", clock)
+            monitor = self.state.monitor
+            monitor.acquire(self.number, "S", clock)
+            self.cross_flags.taken(self.slot, self.core, flag, monitor.mark_wait(self.number))
 
     # ------------------------------------------------------------------ reports
 

@@ -3,13 +3,18 @@
 mode 2: a set by the AIC signals every AIV of the block; the AIC is signalled when all AIVs have set.
 mode 1: when all AIVs of the block have set, each of them is signalled.
 mode 0: when all AICs (or all AIVs) of the launch have set, each of them is signalled.
+
+A set is outstanding until the core that set it knows, by a flag that came back, of the wait that took it:
+a wait that merely happened earlier in this schedule may happen later on the device.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 
 from kernels_npu.sim.machine.monitor import Clock
+from kernels_npu.sim.machine.shadow import AGENTS_PER_CORE, CORES_PER_BLOCK
 
 #: More outstanding sets than the hardware counter holds.
 COUNTER_LIMIT = 15
@@ -25,20 +30,35 @@ class CrossFlags:
         self._vectors = tuple(range(1, 1 + vector_cores))
         self._signals: dict[tuple[CoreKey, int], deque[Clock | None]] = {}
         self._pending: dict[tuple[int, int, int, int], dict[CoreKey, deque[Clock | None]]] = {}
+        self._sets: dict[tuple[CoreKey, int], int] = {}
+        #: per core and flag the times, by the core's scalar unit, of the waits that took a signal
+        self._takes: dict[tuple[CoreKey, int], list[int]] = {}
 
     def arrive(self, slot: int, core: int, flag: int, mode: int, clock: Clock | None) -> int:
-        """A core's set reaches the flag unit; returns the highest count on any signalled core."""
+        """A core's set reaches the flag unit; returns how many of its sets are outstanding."""
+        setter = (slot, core)
+        self._sets[(setter, flag)] = self._sets.get((setter, flag), 0) + 1
         if mode == 2 and core == 0:
-            return max(self._signal((slot, v), flag, clock) for v in self._vectors)
-        members, targets = self._group(slot, core, mode)
+            members, targets = [setter], [(slot, v) for v in self._vectors]
+        else:
+            members, targets = self._group(slot, core, mode)
         group = (mode, -1 if mode == 0 else slot, min(core, 1), flag)
         pending = self._pending.setdefault(group, {})
-        pending.setdefault((slot, core), deque()).append(clock)
-        if any(not pending.get(member) for member in members):
-            return 0
-        clocks = [pending[member].popleft() for member in members]
-        merged = _merge(clocks)
-        return max(self._signal(target, flag, merged) for target in targets)
+        pending.setdefault(setter, deque()).append(clock)
+        signalled = 0
+        if all(pending.get(member) for member in members):
+            merged = _merge([pending[member].popleft() for member in members])
+            signalled = max(self._signal(target, flag, merged) for target in targets)
+        if clock is None:
+            return signalled
+        return max(self._unknown(setter, target, flag, clock) for target in targets)
+
+    def _unknown(self, setter: CoreKey, target: CoreKey, flag: int, clock: Clock) -> int:
+        """Sets of `setter` that `target` has not taken as far as `clock` knows."""
+        number = target[0] * CORES_PER_BLOCK + target[1]
+        known = clock[number * AGENTS_PER_CORE]
+        taken = bisect_right(self._takes.get((target, flag), []), known)
+        return self._sets[(setter, flag)] - taken
 
     def _group(self, slot: int, core: int, mode: int) -> tuple[list[CoreKey], list[CoreKey]]:
         own = [(slot, v) for v in self._vectors]
@@ -62,6 +82,10 @@ class CrossFlags:
     def take(self, slot: int, core: int, flag: int) -> Clock | None:
         """Consume one signal; the clock it carries."""
         return self._signals[((slot, core), flag)].popleft()
+
+    def taken(self, slot: int, core: int, flag: int, when: int) -> None:
+        """The core's scalar unit took a signal at its time `when`."""
+        self._takes.setdefault(((slot, core), flag), []).append(when)
 
     def leftovers(self) -> list[tuple[CoreKey, int, int]]:
         """(core, flag, count) still set, including sets whose quorum never completed."""

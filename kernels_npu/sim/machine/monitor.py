@@ -175,6 +175,17 @@ class Monitor:
         if pipe == "S":
             self._issue_version[core] += 1
 
+    def mark_wait(self, core: int) -> int:
+        """The scalar unit's time after a wait; what the core issues from now on carries it."""
+        scalar = core * AGENTS_PER_CORE
+        now = self._own[scalar]
+        known = list(self._current(scalar))
+        known[scalar] = now
+        self._known[scalar] = known
+        self._own[scalar] += 1
+        self._issue_version[core] += 1
+        return now
+
     def set_flag(self, core: int, src: str, dst: str, event: int) -> int:
         """`set_flag`; returns how many sets are now outstanding on the event."""
         queue = self._flags.setdefault((core, src, dst, event), deque())

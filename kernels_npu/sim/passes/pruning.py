@@ -7,7 +7,7 @@ core cannot read L1 or L0.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.passes.notes import Note
@@ -30,7 +30,8 @@ def prune(program: Body, core: str) -> Body:
     compiler keeps them. A program without any work left is empty.
     """
     while True:
-        smaller = _drop_unused(_drop_empty(program), core)
+        # A barrier orders the core's own pipes, unless it depends on what this core cannot read.
+        smaller = _drop_unused(_drop_empty(program, tainted_statements(program, core)), core)
         if smaller is program:
             break
         program = smaller
@@ -112,14 +113,17 @@ def _tainted_names(program: Body, core: str) -> set[ir.Var]:
     return tainted
 
 
-def _drop_empty(body: Body, *, keep_barriers: bool = False) -> Body:
-    """`body` without loops and branches whose statements all lack effects."""
-    inert = (ir.Let,) if keep_barriers else (ir.Let, ir.PipeBarrier)
+def _drop_empty(body: Body, without_barriers: Collection[ir.Stmt] = ()) -> Body:
+    """`body` without loops and branches whose statements all lack effects.
+
+    In blocks of `without_barriers`, barriers count as effects of nothing.
+    """
 
     def visit(stmts: Body) -> Body:
         kept: list[ir.Stmt] = []
         for stmt in stmts:
             new = with_children(stmt, visit)
+            inert = (ir.Let, ir.PipeBarrier) if stmt in without_barriers else (ir.Let,)
             if isinstance(new, (ir.For, ir.While)):
                 # nested blocks are gone if they were empty; what may remain is `if done: break`
                 if all(isinstance(inner, (*inert, ir.If, ir.Break)) for inner in ir.walk(new.body)):
@@ -169,7 +173,7 @@ def _is_dead_store(stmt: ir.Stmt, registers: set[ir.Buffer]) -> bool:
 def without_no_ops(body: Body) -> Body:
     """`body` as the memory planner sees it: unread bindings and empty blocks are gone."""
     while True:
-        smaller = _drop_bindings(_drop_empty(body, keep_barriers=True), lambda let: True)
+        smaller = _drop_bindings(_drop_empty(body), lambda let: True)
         if smaller is body:
             return body
         body = smaller
