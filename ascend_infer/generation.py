@@ -14,6 +14,7 @@ from ascend_infer.devices import open_device
 from ascend_infer.engine import Generation, Request, check_request
 from ascend_infer.model.catalogue import resolve
 from ascend_infer.progress import Reporter, Silent
+from ascend_infer.reference import require_reference
 from ascend_infer.reference_check import check_against_reference
 from ascend_infer.sampling import SamplingParams
 from ascend_infer.session import DTYPES, Session, SessionOptions, open_session
@@ -125,6 +126,8 @@ def generate(options: GenerateOptions, reporter: Reporter | None = None) -> Gene
     ]
     for request in requests:
         check_request(request, source.config)
+    if options.verify:
+        require_reference(source)
     report.stage("load weights")
     device = open_device(options.device)
     session = open_session(source, device, _session_options(options, prompts))
@@ -192,13 +195,20 @@ def _verify(
 ) -> dict[str, Any]:
     replay = verify_replay(session, rounds=_ROUNDS, every_bucket=False, report=report)
     report.stage("compare with transformers")
-    reference = check_against_reference(
-        session.source, generations, DTYPES[session.options.dtype], isolated=True
-    )
     return {
         "eager_vs_replay": None if replay is None else replay.to_dict(),
-        "reference": reference.to_dict(),
+        "reference": _reference(session, generations),
     }
+
+
+def _reference(session: Session, generations: Sequence[Generation]) -> dict[str, Any]:
+    """The comparison with transformers; a failed one keeps what was decoded."""
+    dtype = DTYPES[session.options.dtype]
+    try:
+        report = check_against_reference(session.source, generations, dtype, isolated=True)
+    except AscendInferError as error:
+        return {"passed": False, "error": error.to_dict()}
+    return report.to_dict()
 
 
 @contextlib.contextmanager

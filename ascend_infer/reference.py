@@ -43,15 +43,15 @@ def logits(source: WeightSource, generations: Sequence[Tokens]) -> list[torch.Te
         # The last output token is never fed back.
         tokens = torch.tensor([[*prompt, *output[:-1]]], dtype=torch.int64)
         with torch.no_grad():
-            result: torch.Tensor = model(tokens, use_cache=False).logits
-        results.append(result[0, len(prompt) - 1 :].float())
+            # Only the rows that chose an output token: those of a long prompt would fill the memory.
+            kept = model(tokens, use_cache=False, logits_to_keep=len(output)).logits
+        results.append(kept[0].float())
     return results
 
 
 def logits_isolated(source: WeightSource, generations: Sequence[Tokens]) -> list[torch.Tensor]:
     """`logits`, computed in a process of its own without any accelerator."""
-    _require_transformers()
-    _config_values(source)  # refuses here what the child would refuse
+    require_reference(source)
     with tempfile.TemporaryDirectory(prefix="ascend-infer-") as folder:
         request, answer = Path(folder, "request.json"), Path(folder, "answer.pt")
         request.write_text(
@@ -66,9 +66,34 @@ def logits_isolated(source: WeightSource, generations: Sequence[Tokens]) -> list
             check=False,
         )
         if finished.returncode:
-            raise RuntimeError(f"the reference process failed:\n{finished.stderr[-4000:]}")
+            raise _failed(finished)
         results: list[torch.Tensor] = torch.load(answer, weights_only=True)
     return results
+
+
+def require_reference(source: WeightSource) -> None:
+    """Refuse, before anything is decoded for it, a reference that cannot be made.
+
+    Raises:
+        EnvironmentProblem: AI-MODEL-015 when transformers is not installed.
+        UnsupportedError: AI-MODEL-034 when transformers cannot express the model.
+    """
+    _require_transformers()
+    _config_values(source)
+
+
+def _failed(finished: subprocess.CompletedProcess[str]) -> EnvironmentProblem:
+    """What became of a reference process that gave no answer."""
+    lines = [line for line in finished.stderr.splitlines() if line.strip()] or ["no message"]
+    why = lines[-1].strip()
+    if finished.returncode < 0:
+        why = f"signal {-finished.returncode} ended it (9 is usually lack of memory)"
+    return EnvironmentProblem(
+        "AI-MODEL-036",
+        f"the process that computes the reference failed: {why}",
+        rule="the reference runs in a process of its own, in float32: four bytes per weight",
+        fix="see that `python -c 'import transformers'` works, or leave out --verify",
+    )
 
 
 def _answer(request: Path, answer: Path) -> None:

@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from ascend_infer import __version__
 from kernels_npu.errors import AscendInferError, EnvironmentProblem, UnsupportedError, UsageError
@@ -17,28 +18,60 @@ from kernels_npu.errors import AscendInferError, EnvironmentProblem, Unsupported
 _WRONG_USE = (UsageError, UnsupportedError, EnvironmentProblem)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Reports wrong arguments to `main`, which knows how errors are printed."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError("AI-CLI-006", f"{self.prog}: {message}", fix=f"see `{self.prog} --help`")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code.
 
     Errors raised on purpose are printed with their code; any other exception is a defect of ours and
-    keeps its traceback.
+    keeps its traceback. With `--json` standard output gets its one object in every case.
     """
     from ascend_infer.cli import output
 
     arguments = list(sys.argv[1:] if argv is None else argv)
-    options = _parser().parse_args(arguments)
-    output.configure_logging(verbose=options.verbose)
-    if argv is None:
-        _restart_if_needed(options, arguments)
+    as_json = "--json" in arguments
     try:
+        options = _parser().parse_args(arguments)
+        as_json = options.json
+        output.configure_logging(verbose=options.verbose)
+        if argv is None:
+            _restart_if_needed(options, arguments)
         exit_code: int = options.run(options)
+        sys.stdout.flush()
     except AscendInferError as error:
-        output.print_error(error, as_json=options.json)
+        output.print_error(error, as_json=as_json)
         return 2 if _is_wrong_use(error) else 1
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+        output.print_error(_INTERRUPTED, as_json=as_json)
+        return _INTERRUPT_EXIT_CODE
+    except BrokenPipeError:
+        # Whoever read our output has stopped; the interpreter must not try to write the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if as_json:
+            output.print_error(_defect(error), as_json=True)
+        raise
     return exit_code
+
+
+#: What a shell reports for a process that SIGINT ended.
+_INTERRUPT_EXIT_CODE = 130
+_INTERRUPTED = AscendInferError("AI-CLI-007", "interrupted", fix="run the command again")
+
+
+def _defect(error: Exception) -> AscendInferError:
+    return AscendInferError(
+        "AI-CLI-008",
+        f"{type(error).__name__}: {error}",
+        rule="this is a defect of the toolkit, not of your input",
+        fix="report it with the traceback on standard error",
+    )
 
 
 def _is_wrong_use(error: AscendInferError) -> bool:
@@ -46,10 +79,10 @@ def _is_wrong_use(error: AscendInferError) -> bool:
     return isinstance(error, _WRONG_USE) or isinstance(error.__cause__, _WRONG_USE)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> _Parser:
     from ascend_infer.cli import doctor, generate, simulate, verify
 
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="ascend-infer",
         description="LLM decode kernels for Ascend NPUs, on hardware and on a simulated NPU.",
         epilog="Exit codes: 0 good, 1 a check failed, 2 wrong use.",

@@ -219,14 +219,16 @@ def _verification_rows(verify: dict[str, Any] | None, level: str) -> list[tuple[
                 level,
             )
         )
-    verdict = "passed" if reference["passed"] else "FAILED"
-    rows.append(
-        (
-            "vs transformers fp32",
-            f"{verdict}: top-1 equal in {reference['top1_agreement']:.0%} of {reference['steps']} "
-            f"decode steps, worst logit difference {reference['max_abs_logit_diff']:.4f}, in prefill "
-            f"{reference['prefill_max_abs_logit_diff']:.4f} (tolerance {reference['tolerance']:.4f})",
-            level,
-        )
-    )
+    rows.append(("vs transformers fp32", _reference_words(reference), level))
     return rows
+
+
+def _reference_words(reference: dict[str, Any]) -> str:
+    if "error" in reference:
+        return f"FAILED: {reference['error']['code']}: {reference['error']['what']}"
+    verdict = "passed" if reference["passed"] else "FAILED"
+    return (
+        f"{verdict}: top-1 equal in {reference['top1_agreement']:.0%} of {reference['steps']} "
+        f"decode steps, worst logit difference {reference['max_abs_logit_diff']:.4f}, in prefill "
+        f"{reference['prefill_max_abs_logit_diff']:.4f} (tolerance {reference['tolerance']:.4f})"
+    )

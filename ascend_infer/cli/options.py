@@ -109,7 +109,10 @@ def integer_list(smallest: int) -> Callable[[str], tuple[int, ...]]:
     one = integer(smallest)
 
     def parse(text: str) -> tuple[int, ...]:
-        return tuple(one(part) for part in text.replace(",", " ").split())
+        numbers = tuple(one(part) for part in text.replace(",", " ").split())
+        if not numbers:
+            raise argparse.ArgumentTypeError("there is no number in it")
+        return numbers
 
     parse.__name__ = "list of whole numbers"
     return parse

@@ -22,8 +22,12 @@ def configure_logging(*, verbose: bool) -> None:
 
 def print_json(value: dict[str, Any]) -> None:
     """The command's one JSON object. Not-a-number and infinities become null."""
-    json.dump(_finite(value), sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
-    sys.stdout.write("\n")
+    text = json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(_finite(value), indent=2, allow_nan=False)
+    sys.stdout.write(text + "\n")
 
 
 def print_error(error: AscendInferError, *, as_json: bool) -> None:
@@ -38,7 +42,11 @@ def print_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, note: str = ""
 ) -> None:
     """A table on standard output; numeric columns are the caller's to format."""
-    from rich import box
+    try:
+        from rich import box
+    except ImportError:  # the doctor has to speak in a broken installation, too
+        _print_plainly(title, columns, rows, note)
+        return
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -55,6 +63,16 @@ def print_table(
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
     Console().print(table)
+
+
+def _print_plainly(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], note: str
+) -> None:
+    print(title)
+    for row in rows:
+        print("; ".join(f"{column}: {cell}" for column, cell in zip(columns, row) if str(cell)))
+    if note:
+        print(note)
 
 
 def _finite(value: Any) -> Any:

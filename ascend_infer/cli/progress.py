@@ -47,8 +47,12 @@ def bar(*, enabled: bool) -> Iterator[Reporter]:
     if not (enabled and sys.stderr.isatty()):
         yield Silent()
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    except ImportError:
+        yield Silent()
+        return
 
     columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:

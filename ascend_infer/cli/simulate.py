@@ -50,9 +50,11 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the script, then show what the simulated NPU counted and found."""
+    from ascend_infer.cli import output
     from ascend_infer.simulation import simulating
 
-    _require_writable(arguments.report)
+    # The script may change the working directory.
+    report_file = None if arguments.report is None else _writable(arguments.report)
     devices.require_torch()
     devices.open_device("sim")
     from kernels_npu.sim.reporting import collect_report
@@ -65,14 +67,17 @@ def run(arguments: argparse.Namespace) -> int:
     if exit_code == 0 and report.failed:
         exit_code = 1
     result = {"script": arguments.script, "exit_code": exit_code, **report.to_dict()}
-    if arguments.report is not None:
-        _write(arguments.report, result)
     if arguments.json:
-        from ascend_infer.cli import output
-
         output.print_json(result)
     else:
         _print(report)
+    if report_file is not None:
+        try:
+            _write(report_file, result)
+        except OSError as error:
+            # Standard output has the result already; the one object stays the only one.
+            output.print_error(_not_writable(report_file, error), as_json=False)
+            return 2
     return exit_code
 
 
@@ -90,6 +95,9 @@ def _execute(arguments: argparse.Namespace) -> int:
             raise
         traceback.print_exc()
         return 1
+    except KeyboardInterrupt:
+        traceback.print_exc()
+        return 130
     # The script's own failure is its result, shown as Python shows it; counters still follow.
     except Exception:  # noqa: BLE001
         traceback.print_exc()
@@ -99,37 +107,72 @@ def _execute(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _script_output(*, to_stderr: bool) -> Iterator[None]:
-    """With `--json`, standard output is for the one object; the script prints to standard error."""
-    with contextlib.redirect_stdout(sys.stderr) if to_stderr else contextlib.nullcontext():
-        yield
+    """With `--json`, standard output is for the one object; what the script and its children and
+    libraries write there goes to standard error."""
     sys.stdout.flush()
+    if not to_stderr:
+        yield
+        sys.stdout.flush()
+        return
+    standard_output = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        for stream in (sys.stderr, sys.__stdout__):
+            if stream is not None:
+                stream.flush()
+        os.dup2(standard_output, 1)
+        os.close(standard_output)
 
 
 def _exit_code(stop: SystemExit) -> int:
-    """As the interpreter does it: None is 0, a number is itself, anything else is printed and 1."""
+    """As the interpreter and the system do it: None is 0, of a number the lowest byte is left, anything
+    else is printed and 1."""
     if stop.code is None:
         return 0
     if isinstance(stop.code, int):
-        return stop.code
+        return stop.code & 0xFF
     print(stop.code, file=sys.stderr)
     return 1
 
 
-def _require_writable(report: Path | None) -> None:
-    """Refuse an impossible report file before the script runs, not after."""
-    if report is not None and not os.access(report.parent, os.W_OK):
-        raise UsageError(
-            "AI-CLI-004",
-            f"cannot write {report}: its folder does not exist or is read-only",
-            fix="pass --report with a file in an existing folder",
-        )
+def _writable(report: Path) -> Path:
+    """The absolute path of a report file that can be written, found out before the script runs."""
+    path = report.absolute()
+    try:
+        path = path.resolve()
+        if path.exists() and not path.is_file():
+            raise OSError("it is there and is not a file")
+        _temporary(path).touch()
+        _temporary(path).unlink()
+    except (OSError, RuntimeError) as error:
+        raise _not_writable(report, error) from error
+    return path
+
+
+def _not_writable(report: Path, error: Exception) -> UsageError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+    return UsageError(
+        "AI-CLI-004",
+        f"cannot write {report}: {reason}",
+        fix="pass --report with a file in an existing folder that you may write to",
+    )
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{os.getpid()}.report")
 
 
 def _write(path: Path, result: dict[str, Any]) -> None:
     """Write under a temporary name, then move: a report is complete or absent."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    temporary = _temporary(path)
+    try:
+        temporary.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _print(report: SimReport) -> None:

@@ -92,7 +92,7 @@ def judge(answers: Mapping[str, Answer]) -> Diagnosis:
         _torch_npu(npu),
         _simulator(simulator),
         _dialect(answers["dialect"]),
-        *_packages(answers["packages"]),
+        *_packages(answers["packages"], answers["imports"]),
     )
     return Diagnosis(findings=findings, devices=tuple(devices))
 
@@ -193,11 +193,11 @@ def _dialect(answer: Answer) -> Finding:
     return Finding(name=name, verdict=OK, evidence=f"kernels use the {values['chosen']}'s: {where}")
 
 
-def _packages(answer: Answer) -> Iterator[Finding]:
-    if answer.failure:
-        yield Finding(name="packages", verdict=BROKEN, evidence=answer.failure)
+def _packages(installed: Answer, imports: Answer) -> Iterator[Finding]:
+    if installed.failure:
+        yield Finding(name="packages", verdict=BROKEN, evidence=installed.failure)
         return
-    versions = answer.values
+    versions = installed.values
     absent = [name for name in _REQUIRED if versions[name] is None]
     yield Finding(
         name="required packages",
@@ -205,8 +205,21 @@ def _packages(answer: Answer) -> Iterator[Finding]:
         evidence=f"missing: {', '.join(absent)}" if absent else _list(versions, _REQUIRED),
         advice="pip install ascend-infer" if absent else "",
     )
+    if imports.failure:
+        yield Finding(
+            name="imports",
+            verdict=BROKEN,
+            evidence=f"importing the packages below ends the process: {imports.failure}",
+            advice="import them one by one in Python to see which, and reinstall it",
+        )
+    for name in _REQUIRED:
+        if versions[name] is not None and name in imports.values:
+            yield _unusable(name, versions[name], imports.values[name])
     for name, purpose in _OPTIONAL.items():
         there = versions[name] is not None
+        if there and name in imports.values:
+            yield _unusable(name, versions[name], imports.values[name])
+            continue
         yield Finding(
             name=name,
             verdict=OK if there else ABSENT,
@@ -223,6 +236,15 @@ def _packages(answer: Answer) -> Iterator[Finding]:
     for name in ("tilelang", "vllm", "vllm-ascend"):
         if versions[name] is not None:
             yield Finding(name=name, verdict=OK, evidence=versions[name])
+
+
+def _unusable(name: str, version: str, why: str) -> Finding:
+    return Finding(
+        name=name,
+        verdict=BROKEN,
+        evidence=f"{version} cannot be imported: {why}",
+        advice=f"pip install --force-reinstall {name}",
+    )
 
 
 def _list(versions: Mapping[str, Any], names: tuple[str, ...]) -> str:

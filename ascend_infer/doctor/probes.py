@@ -87,10 +87,24 @@ for name in names:
         answer[name] = None
 """
 
+# Installed is not usable: a package can lack a library, or not fit the others.
+_IMPORTS = """
+import importlib
+names = ("numpy", "ml_dtypes", "rich", "threadpoolctl", "gguf", "safetensors", "tokenizers",
+         "transformers", "jinja2")
+answer = {}
+for name in names:
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        answer[name] = f"{type(error).__name__}: {error}"
+"""
+
 _WITHOUT_AUTOLOAD = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 
 PROBES = (
     Probe(name="packages", program=_PACKAGES),
+    Probe(name="imports", program=_IMPORTS, environment=_WITHOUT_AUTOLOAD),
     Probe(name="torch", program=_TORCH, environment=_WITHOUT_AUTOLOAD),
     Probe(name="torch_npu", program=_TORCH_NPU),
     Probe(name="simulator", program=_SIMULATOR, environment=_WITHOUT_AUTOLOAD),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ascend_infer.devices import Device
 from ascend_infer.engine import Generation, Request
 from ascend_infer.generation import running, verify_replay
 from ascend_infer.model.weights import WeightSource
 from ascend_infer.progress import Reporter, Silent
+from ascend_infer.reference import require_reference
 from ascend_infer.reference_check import check_against_reference
 from ascend_infer.session import Session, SessionOptions, open_session
 from ascend_infer.simulation import SimulationOptions
 from ascend_infer.verification.result import CheckReport, CheckResult
+from kernels_npu.errors import AscendInferError
 
 
 def verify_model(
@@ -28,6 +31,7 @@ def verify_model(
 ) -> CheckReport:
     """Decode `steps` steps of `prompts` (token ids) as one batch and check everything about it."""
     report = reporter or Silent()
+    require_reference(source)
     report.stage("load weights")
     session = open_session(source, device, options)
     requests = [
@@ -42,20 +46,9 @@ def verify_model(
         alone = [_decode(session, [request], report)[0] for request in requests]
         replay = verify_replay(session, rounds=rounds, every_bucket=True, report=report)
     report.stage("compare with transformers")
-    reference = check_against_reference(source, together, session.model.dtype, isolated=True)
     level = device.evidence
     results = [
-        CheckResult(
-            subject="model",
-            check="transformers in float32",
-            passed=reference.passed,
-            detail=f"top-1 equal in {reference.top1_agreement:.1%} of {reference.steps} steps, in "
-            f"{reference.decided.agreements} of {reference.decided.rows} with a gap above "
-            f"{reference.tolerance:.3g}; worst logit difference {reference.max_abs_logit_diff:.4g}, "
-            f"in prefill {reference.prefill_max_abs_logit_diff:.4g}",
-            evidence=level,
-            values=reference.to_dict(),
-        ),
+        _against_reference(session, together),
         _batch_against_alone(together, alone, device),
     ]
     notes = []
@@ -76,6 +69,33 @@ def verify_model(
         )
     return CheckReport(
         scope="model", device=device.name, results=tuple(results), notes=tuple(notes)
+    )
+
+
+def _against_reference(session: Session, generations: Sequence[Generation]) -> CheckResult:
+    """The comparison with transformers; one that cannot be made has failed, the other checks have not."""
+    values: dict[str, Any]
+    try:
+        report = check_against_reference(
+            session.source, generations, session.model.dtype, isolated=True
+        )
+    except AscendInferError as error:
+        passed, detail, values = False, str(error), {"error": error.to_dict()}
+    else:
+        passed, values = report.passed, report.to_dict()
+        detail = (
+            f"top-1 equal in {report.top1_agreement:.1%} of {report.steps} steps, in "
+            f"{report.decided.agreements} of {report.decided.rows} with a gap above "
+            f"{report.tolerance:.3g}; worst logit difference {report.max_abs_logit_diff:.4g}, "
+            f"in prefill {report.prefill_max_abs_logit_diff:.4g}"
+        )
+    return CheckResult(
+        subject="model",
+        check="transformers in float32",
+        passed=passed,
+        detail=detail,
+        evidence=session.device.evidence,
+        values=values,
     )
 
 

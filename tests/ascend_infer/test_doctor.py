@@ -19,6 +19,7 @@ PACKAGES = dict.fromkeys(
 TORCH = {"version": "2.13.0", "cuda": None, "cuda_available": False, "threads": 2}
 HEALTHY: dict[str, Any] = {
     "packages": PACKAGES,
+    "imports": {},
     "torch": TORCH,
     "torch_npu": {"installed": False},
     "simulator": {"usable": True, "why": ""},
@@ -74,6 +75,9 @@ def test_healthy():
         ),
         ({"packages": {**PACKAGES, "numpy": None}}, "required packages", "broken", "numpy"),
         ({"packages": {**PACKAGES, "gguf": None}}, "gguf", "absent", "GGUF"),
+        ({"imports": {"gguf": "ImportError: libfoo"}}, "gguf", "broken", "libfoo"),
+        ({"imports": {"numpy": "ImportError: libblas"}}, "numpy", "broken", "libblas"),
+        ({"imports": Answer(values={}, failure="signal 11")}, "imports", "broken", "signal 11"),
     ],
     ids=str,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -33,7 +34,11 @@ def test_help_imports_nothing_heavy():
 
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["sim"], ["verify", "everything"]])
 def test_wrong_use_exits_with_2(arguments: list[str]):
-    assert command(*arguments).returncode == 2
+    finished = command(*arguments)
+    assert finished.returncode == 2 and finished.stdout == "" and "AI-CLI-006" in finished.stderr
+    as_json = command(*arguments, "--json")
+    assert as_json.returncode == 2
+    assert json.loads(as_json.stdout)["error"]["code"] == "AI-CLI-006"
 
 
 def test_without_torch_there_is_a_coded_error(tmp_path: Path):
@@ -53,6 +58,45 @@ def test_doctor_works_with_a_broken_torch(tmp_path: Path):
     assert torch_finding["verdict"] == "broken" and "signal 6" in torch_finding["evidence"]
 
 
+def test_doctor_works_without_its_table_printer(tmp_path: Path):
+    before = fake_module(tmp_path, "rich", "raise ImportError('half installed')")
+    fake_module(tmp_path, "gguf", "1 / 0")
+    fake_module(tmp_path, "safetensors", "raise ImportError('libstdc++.so.6: GLIBCXX_3.4.32')")
+    finished = command("doctor", before=before)
+    assert finished.returncode == 1, finished.stderr
+    lines = finished.stdout.splitlines()
+    for words in (
+        "rich; verdict: broken; ",
+        "half installed",
+        "gguf; verdict: broken; ",
+        "GLIBCXX_3.4.32",
+        "broken: rich, gguf, safetensors",
+    ):
+        assert any(words in line for line in lines), words
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_json_fits_the_encoding_of_standard_output(encoding: str):
+    program = "from ascend_infer.cli.output import print_json; print_json({'text': 'é 北京'})"
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    finished = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, check=True
+    )
+    assert json.loads(finished.stdout.decode(encoding)) == {"text": "é 北京"}
+
+
+def test_a_reader_that_stops_early_is_no_traceback():
+    finished = subprocess.run(
+        f"{sys.executable} -m ascend_infer doctor | true",
+        cwd=ROOT,
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in finished.stderr and "Exception ignored" not in finished.stderr
+
+
 @needs_simulator
 def test_installed_torch_npu_makes_sim_start_again(tmp_path: Path):
     before = fake_module(tmp_path, "torch_npu", "raise RuntimeError('loaded')")
@@ -65,18 +109,29 @@ def test_installed_torch_npu_makes_sim_start_again(tmp_path: Path):
 
 @needs_simulator
 @pytest.mark.parametrize(
-    "body, exit_code", [("pass", 0), ("raise SystemExit(7)", 7), ("1 / 0", 1), ("exit('no')", 1)]
+    "body, exit_code",
+    [
+        ("pass", 0),
+        ("raise SystemExit(7)", 7),
+        ("1 / 0", 1),
+        ("exit('no')", 1),
+        ("exit(-1)", 255),
+        ("raise KeyboardInterrupt", 130),
+        ("import os; os.chdir('/'); os.system('echo from a child'); os.write(1, b'raw\\n')", 0),
+    ],
 )
 def test_exit_code_is_the_script_s(tmp_path: Path, body: str, exit_code: int):
     script = tmp_path / "script.py"
     script.write_text(f"import sys\nprint('arguments', sys.argv[1:])\n{body}\n")
     report = tmp_path / "report.json"
-    finished = command("sim", "run", "--json", "--report", str(report), str(script), "--json", "a")
+    relative = os.path.relpath(report)
+    finished = command("sim", "run", "--json", "--report", relative, str(script), "--json", "a")
     assert finished.returncode == exit_code, finished.stderr
     assert "arguments ['--json', 'a']" in finished.stderr
     result = json.loads(finished.stdout)
     assert result["exit_code"] == exit_code and json.loads(report.read_text()) == result
-    assert list(tmp_path.glob(".report*")) == []
+    assert list(tmp_path.glob(".*")) == []
+    assert ("from a child" in finished.stderr and "raw" in finished.stderr) == ("chdir" in body)
 
 
 KERNEL = """
@@ -128,6 +183,12 @@ def test_kernel_script_with_and_without_its_barrier(tmp_path: Path):
         (["/no/such/script.py"], "AI-DEV-012"),
         (["--checks", "magic", "x.py"], "AI-CLI-001"),
         (["--report", "/no/such/folder/r.json", "x.py"], "AI-CLI-004"),
+        (["--report", "/", "x.py"], "AI-CLI-004"),
+        (["--report", "/dev/null", "x.py"], "AI-CLI-004"),
+        (["--report", "/dev/null/r.json", "x.py"], "AI-CLI-004"),
+        (["--report", "/proc/r.json", "x.py"], "AI-CLI-004"),
+        (["--target", "cuda", "x.py"], "AI-CLI-006"),
+        ([], "AI-CLI-006"),
     ],
     ids=str,
 )

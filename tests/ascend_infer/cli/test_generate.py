@@ -90,7 +90,10 @@ def test_text_for_people(
         (["--prompt", "a", "--eager", "--strict"], "AI-CLI-003"),
         (["--prompt-token-ids", "1", "--model", "nothing-like-it"], "AI-MODEL-005"),
         (["--prompt-token-ids", "1000"], "AI-MODEL-032"),
-        (["--prompt-token-ids", ""], "AI-MODEL-032"),
+        (["--prompt-token-ids", ""], "AI-CLI-006"),
+        (["--prompt-token-ids", "9" * 30], "AI-MODEL-032"),
+        (["--prompt-token-ids", "1", "--num-blocks", "9" * 9], "AI-MODEL-035"),
+        (["--prompt-token-ids", "1", "--strict"], "AI-CLI-003"),
         (["--prompt", "a"], "AI-MODEL-020"),
         (["--prompt-token-ids", "1", "--max-new-tokens", "500"], "AI-MODEL-031"),
         (["--prompt-token-ids", "1", "--num-blocks", "1", "--block-size", "16"], "AI-MODEL-030"),
@@ -119,13 +122,19 @@ def test_wrong_use(
         ["--buckets", "1,x"],
         ["--block-size", "8"],
         ["--max-new-tokens", "0"],
+        ["--buckets", ""],
+        ["--prompt-token-ids", "-1"],
+        ["--no-such-option"],
     ],
     ids=str,
 )
-def test_wrong_options(arguments: list[str]):
-    with pytest.raises(SystemExit) as caught:
-        main(["generate", "--prompt", "a", *arguments])
-    assert caught.value.code == 2
+def test_wrong_options(arguments: list[str], capsys: pytest.CaptureFixture[str]):
+    exit_code, result = generate(capsys, "--prompt", "a", *arguments)
+    assert exit_code == 2 and result["error"]["code"] == "AI-CLI-006"
+    assert arguments[0] in result["error"]["what"] and "--help" in result["error"]["fix"]
+    assert main(["generate", "--prompt", "a", *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and "AI-CLI-006" in printed.err
 
 
 def test_corrupt_weights(llama_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -136,12 +145,87 @@ def test_corrupt_weights(llama_dir: Path, tmp_path: Path, capsys: pytest.Capture
     assert exit_code == 2 and result["error"]["code"] == "AI-MODEL-011"
 
 
-def test_an_unknown_exception_is_not_swallowed(llama_dir: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_unknown_exception_is_not_swallowed(
+    llama_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     from ascend_infer import generation
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a defect of ours")
 
     monkeypatch.setattr(generation, "open_session", broken)
+    arguments = [
+        "generate",
+        "--device",
+        "cpu",
+        "--model",
+        str(llama_dir),
+        "--prompt-token-ids",
+        "1",
+    ]
     with pytest.raises(ZeroDivisionError):
-        main(["generate", "--device", "cpu", "--model", str(llama_dir), "--prompt-token-ids", "1"])
+        main(arguments)
+    assert capsys.readouterr().out == ""
+    with pytest.raises(ZeroDivisionError):
+        main([*arguments, "--json"])
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "AI-CLI-008"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_interrupt(
+    as_json: bool,
+    llama_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    from ascend_infer.engine import Engine
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Engine, "_decode", interrupted)
+    arguments = [
+        "generate",
+        "--device",
+        "cpu",
+        "--model",
+        str(llama_dir),
+        "--prompt-token-ids",
+        "1",
+    ]
+    assert main([*arguments, *(["--json"] if as_json else [])]) == 130
+    printed = capsys.readouterr()
+    if as_json:
+        assert json.loads(printed.out)["error"]["code"] == "AI-CLI-007"
+    else:
+        assert printed.out == "" and "interrupted" in printed.err
+
+
+def test_a_reference_that_fails_does_not_take_the_text_with_it(
+    llama_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    from ascend_infer import reference
+
+    monkeypatch.setattr(reference.sys, "executable", "/bin/false")
+    arguments = ("--model", str(llama_dir), "--prompt-token-ids", "3", "--verify")
+    exit_code, result = generate(capsys, *arguments)
+    assert exit_code == 1 and result["output_token_ids"]
+    assert result["verify"]["reference"]["error"]["code"] == "AI-MODEL-036"
+    assert main(["generate", "--device", "cpu", *arguments]) == 1
+    assert "AI-MODEL-036" in capsys.readouterr().out
+
+
+def test_a_reference_that_cannot_be_is_refused_first(
+    llama_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    from ascend_infer import generation, reference
+
+    def without(name: str) -> None:
+        return None
+
+    monkeypatch.setattr(reference.importlib.util, "find_spec", without)
+    monkeypatch.setattr(generation, "open_session", None)
+    exit_code, result = generate(
+        capsys, "--model", str(llama_dir), "--prompt-token-ids", "3", "--verify"
+    )
+    assert exit_code == 2 and result["error"]["code"] == "AI-MODEL-015"
