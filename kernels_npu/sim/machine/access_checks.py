@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernels_npu.sim.config import Checks
+from kernels_npu.sim.dtypes import bytes_of
 from kernels_npu.sim.machine.block_state import BlockState
 from kernels_npu.sim.machine.findings import ERROR, Finding
 from kernels_npu.sim.machine.instruction import AnyArray
@@ -49,16 +50,14 @@ class SiteCheck:
     site with reads that depend on a condition, whether they happen.
     """
 
-    def __init__(
-        self, state: BlockState, core: int, site: Site, checks: Checks, item_sizes: tuple[int, ...]
-    ) -> None:
+    def __init__(self, state: BlockState, core: int, site: Site, checks: Checks) -> None:
         self.state = state
         self.core = core
         self.site = site
         self.agent = state.monitor.agent(state.first_core + core, site.pipe)
         self.races = checks.races
         self.uninitialised = checks.uninitialised
-        self.ranges = [self._range(f, item_sizes) for f in site.footprints]
+        self.ranges = [self._range(f) for f in site.footprints]
         self.stores = bool(site.gm_path) and any(r.shadow and not r.write for r in self.ranges)
         self.clips = site.clips
         self.conditional = any(r.footprint.conditional for r in self.ranges)
@@ -67,10 +66,10 @@ class SiteCheck:
         self._constant: Touched = [(r, r.fixed) for r in self.ranges if r.fixed is not None]
         self.run: Callable[..., None] = self._run_constant if constant else self._run_dynamic
 
-    def _range(self, footprint: Footprint, item_sizes: tuple[int, ...]) -> _Range:
+    def _range(self, footprint: Footprint) -> _Range:
         view = footprint.view
         if not isinstance(view, View):
-            size = item_sizes[footprint.tensor]
+            size = bytes_of(view.buffer.dtype)
             return _Range(
                 footprint, footprint.write, footprint.tensor, None, 0, size, 0, 0, 0, False
             )
@@ -153,7 +152,9 @@ class SiteCheck:
         if self.uninitialised:
             serial = self.state.serial
             for item, cell in touched:
-                if cell.written_in != serial and item.shadow is not None:
+                if item.shadow is not None and (
+                    cell.written_in != serial or item.footprint.clobbers
+                ):
                     self._track_written(touched)
                     return
 

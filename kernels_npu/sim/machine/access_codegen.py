@@ -54,7 +54,9 @@ class AccessCodegen:
         self.factories: dict[str, Callable[[], object]] = {}
         self.values: dict[str, object] = {}
         self.writer = ExpressionWriter(self._load_text)
-        self.tensor_index = {b.uid: i for i, b in enumerate(func.tensors)}
+        self._tensor_index = {b.uid: i for i, b in enumerate(func.tensors)}
+        #: views of tensors with another shape or dtype, by the buffer's id
+        self.tensor_views: dict[int, ir.Buffer] = {}
         self._temporaries = 0
         self.monitored = checks.races or checks.uninitialised
 
@@ -113,6 +115,22 @@ class AccessCodegen:
             self.emit("pass")
         self.depth -= 1
 
+    # ------------------------------------------------------------------ tensors
+
+    def tensor_of(self, buffer: ir.Buffer) -> int:
+        """The parameter in whose bytes a global buffer lies."""
+        while buffer.alias_of is not None:
+            buffer = buffer.alias_of
+        return self._tensor_index[buffer.uid]
+
+    def tensor_name(self, buffer: ir.Buffer, *, flat: bool = False) -> str:
+        """The name of a global buffer's array, as declared or flat."""
+        kind = "F" if flat else "G"
+        if buffer.alias_of is None:
+            return f"{kind}{self._tensor_index[buffer.uid]}"
+        self.tensor_views[buffer.uid] = buffer
+        return f"{kind}v{buffer.uid}"
+
     # ------------------------------------------------------------------ scalar access
 
     def _load_text(self, load: ir.Load) -> str:
@@ -122,12 +140,12 @@ class AccessCodegen:
         convert = "float" if is_float(buffer.dtype) else "int"
         if buffer.scope == "global":
             offset = self.writer.address(load.indices, buffer.shape)
-            return f"{convert}(F{self.tensor_index[buffer.uid]}[{offset}])"
+            return f"{convert}({self.tensor_name(buffer, flat=True)}[{offset}])"
         offset = self.writer.address(load.indices, shape_of(buffer, self.func.loc))
         return f"{convert}({self.flat_name(buffer)}[{offset}])"
 
     def _announce_gm_load(self, load: ir.Load) -> None:
-        index = self.tensor_index[load.buffer.uid]
+        index = self.tensor_of(load.buffer)
         self.emit_element_bounds(load.buffer, load.indices, "scalar load")
         if index in self.tracked and self.monitored:
             self.emit_gm_element_check(load.buffer, load.indices, write=False)
@@ -149,7 +167,7 @@ class AccessCodegen:
         site = self.site(self.current, what, "S", ())
         where = ", ".join(self.writer.text(i) for i in indices)
         self.emit(f"if not ({' and '.join(tests)}):")
-        tensor = self.tensor_index[buffer.uid]
+        tensor = self.tensor_of(buffer)
         self.emit(f"    R.out_of_bounds({site.index}, {tensor}, ({where},))")
 
     def emit_gm_element_check(
@@ -157,7 +175,7 @@ class AccessCodegen:
     ) -> None:
         """The race check of one element of a global tensor."""
         rect = Rect(buffer, indices, None, _ONE, _ONE)
-        footprint = Footprint(rect, write=write, tensor=self.tensor_index[buffer.uid])
+        footprint = Footprint(rect, write=write, tensor=self.tensor_of(buffer))
         name = "scalar store" if write else "scalar load"
         site = self.site(self.current, name, "S", (footprint,))
         self.emit(f"c{site.index}(({self.writer.address(indices, buffer.shape)}, 1, 1, 0))")
@@ -259,7 +277,7 @@ class AccessCodegen:
         """The checked range of a view or rectangle; None for a tensor that the kernel never writes."""
         if isinstance(view, View):
             return Footprint(view, write=write, address=self.placements.get(view.buffer, 0))
-        index = self.tensor_index[view.buffer.uid]
+        index = self.tensor_of(view.buffer)
         return Footprint(view, write=write, tensor=index) if index in self.tracked else None
 
     def emit_run_bounds(self, site: Site, view: View, offset: str) -> None:
@@ -306,7 +324,8 @@ class AccessCodegen:
 
     def emit_rect(self, site: Site, rect: Rect) -> tuple[str, str]:
         """Bind the clipped rectangle of a global tensor; returns its name and its position's text."""
-        index = self.tensor_index[rect.buffer.uid]
+        index = self.tensor_of(rect.buffer)
+        tensor = self.tensor_name(rect.buffer)
         mins = [self.named(m) for m in rect.mins]
         shape = [self.writer.text(ir.as_expr(d)) for d in rect.buffer.shape]
         cols, last = self.named(rect.cols), len(mins) - 1
@@ -317,11 +336,11 @@ class AccessCodegen:
         parts[last] = f"{mins[last]}:{mins[last]} + {cols}"
         name = self.temporary()
         if rect.row_dim is None:
-            self.emit(f"{name} = G{index}[None, {parts[last]}]")
+            self.emit(f"{name} = {tensor}[None, {parts[last]}]")
         else:
             row = mins[rect.row_dim]
             parts[rect.row_dim] = f"{row}:{row} + {rows}"
-            self.emit(f"{name} = G{index}[{', '.join(parts)}]")
+            self.emit(f"{name} = {tensor}[{', '.join(parts)}]")
         if index not in self.tracked or not self.monitored:
             return name, ""
         position = mins[0]

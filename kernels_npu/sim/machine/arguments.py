@@ -24,7 +24,6 @@ class BoundArguments:
     grid: int
     values: tuple[object, ...]
     tensor_names: tuple[str, ...]
-    tensor_shapes: tuple[tuple[int, ...], ...]
     groups: tuple[tuple[int, int], ...]
 
 
@@ -77,17 +76,15 @@ def bind_arguments(func: ir.PrimFunc, args: Sequence[GmArg | int | float]) -> Bo
             if isinstance(declared, ir.Var):
                 dims.setdefault(declared.uid, actual)
     values: list[object] = [*scalars, *(dims[var.uid] for var in symbolic_dims(func))]
-    flat_views, shapes = [], []
+    flat_views = []
     for param, arg in tensors:
         shaped, flat = _views(func, param, arg, dims)
         values += (shaped, flat)
         flat_views.append(flat)
-        shapes.append(shaped.shape)
     return BoundArguments(
         grid=int(evaluate(func.grid, dims)),
         values=tuple(values),
         tensor_names=tuple(p.name for p, _ in tensors),
-        tensor_shapes=tuple(shapes),
         groups=_storage_groups(flat_views),
     )
 

@@ -63,7 +63,6 @@ def bind_core(
     state: BlockState,
     arenas: Mapping[str, Arena],
     config: SimConfig,
-    item_sizes: tuple[int, ...],
     cross_flags: CrossFlags,
 ) -> BoundCore:
     """Make `program` executable on core `core` (0 AIC, 1 and 2 the AIVs) of block slot `slot`."""
@@ -95,7 +94,7 @@ def bind_core(
                 names[f"c{site.index}"] = ElementCheck(state, core, site, checks).run
             elif site.footprints:
                 kind = ParallelCheck if site.parallel else SiteCheck
-                names[f"c{site.index}"] = kind(state, core, site, checks, item_sizes).run
+                names[f"c{site.index}"] = kind(state, core, site, checks).run
     exec(program.code, names)
     function: ProgramFunction = names["program"]  # type: ignore[assignment]
     return BoundCore(core, function, runtime, queues, counts, gm_bytes, program)

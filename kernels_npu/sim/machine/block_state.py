@@ -24,7 +24,7 @@ from kernels_npu.sim.machine.sites import Site
 class LaunchState:
     """What all blocks of a launch share.
 
-    tensor_names, tensor_shapes: by parameter index. groups: parameter index -> (storage group, byte
+    tensor_names: by parameter index. groups: parameter index -> (storage group, byte
     offset in it); parameters whose bytes overlap are in one group. same_work: the vector cores of a block
     do not ask which of them they are, so both do the same.
     """
@@ -33,7 +33,6 @@ class LaunchState:
     config: SimConfig
     log: FindingLog
     tensor_names: Sequence[str]
-    tensor_shapes: Sequence[tuple[int, ...]]
     groups: Sequence[tuple[int, int]]
     same_work: bool = False
     blocks: BlockAccesses = field(default_factory=BlockAccesses)

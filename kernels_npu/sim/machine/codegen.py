@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from kernels_npu.errors import UnsupportedError
 from kernels_npu.sim import ir
+from kernels_npu.sim.dtypes import numpy_dtype
 from kernels_npu.sim.machine.instruction import lower_tile_op
 from kernels_npu.sim.machine.instruction_codegen import InstructionCodegen
 from kernels_npu.sim.machine.intervals import BLOCK_IDS
@@ -98,15 +99,26 @@ class CoreCodegen(InstructionCodegen):
         for index in stmt.indices:
             self._announce(index)
         if buffer.scope == "global":
-            tensor = self.tensor_index[buffer.uid]
             self.emit_element_bounds(buffer, stmt.indices, "scalar store")
             if self.monitored:
                 self.emit_gm_element_check(buffer, stmt.indices, write=True)
             offset = self.writer.address(stmt.indices, buffer.shape)
-            self.emit(f"F{tensor}[{offset}] = {value}")
+            self.emit(f"{self.tensor_name(buffer, flat=True)}[{offset}] = {value}")
             return
         offset = self.announce_scalar_access(buffer, stmt.indices, write=True)
         self.emit(f"{self.flat_name(buffer)}[{offset}] = {value}")
+
+
+def _tensor_views(codegen: CoreCodegen) -> list[str]:
+    """Arrays of tensors that the kernel sees with another shape or dtype."""
+    lines = []
+    for uid, buffer in codegen.tensor_views.items():
+        codegen.values[f"dtype{uid}"] = numpy_dtype(buffer.dtype)
+        sizes = "".join(f"{codegen.writer.text(ir.as_expr(d))}, " for d in buffer.shape)
+        flat = f"F{codegen.tensor_of(buffer)}.view(dtype{uid})"
+        lines.append(f"    Gv{uid} = {flat}[:math.prod(({sizes}))].reshape({sizes})")
+        lines.append(f"    Fv{uid} = Gv{uid}.reshape(-1)")
+    return lines
 
 
 def generate_core_program(
@@ -126,6 +138,7 @@ def generate_core_program(
         if b.scope == "var"
     ]
     header = [f"def program({', '.join(parameters)}):", "    z = 0", "    dq = 1.0", *registers]
+    header += _tensor_views(codegen)
     source = "\n".join([*header, *codegen.lines, "    if False: yield", ""])
     filename = f"<{func.name} {codegen.core_kind}>"
     return CoreProgram(

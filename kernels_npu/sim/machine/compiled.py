@@ -153,7 +153,6 @@ class CompiledKernel:
             config,
             log,
             bound.tensor_names,
-            bound.tensor_shapes,
             bound.groups,
             self._same_work,
         )
@@ -260,17 +259,22 @@ class CompiledKernel:
         return names
 
 
+def _root(buffer: ir.Buffer) -> ir.Buffer:
+    """The parameter that a view of global memory shows."""
+    return buffer if buffer.alias_of is None else _root(buffer.alias_of)
+
+
 def _written_tensors(lowered: LoweredKernel) -> frozenset[str]:
     """Names of the tensor parameters that some statement writes."""
     names: set[str] = set()
     for stmt in (*ir.walk(lowered.cube), *ir.walk(lowered.vector)):
         if isinstance(stmt, ir.Store) and stmt.buffer.scope == "global":
-            names.add(stmt.buffer.name)
+            names.add(_root(stmt.buffer).name)
         if isinstance(stmt, ir.TileOp) and stmt.op in ("copy", "atomic_add"):
             operand = stmt.operands[1] if stmt.op == "copy" else stmt.operands[0]
             buffer = operand if isinstance(operand, ir.Buffer) else getattr(operand, "buffer", None)
             if isinstance(buffer, ir.Buffer) and buffer.scope == "global":
-                names.add(buffer.name)
+                names.add(_root(buffer).name)
     return frozenset(names)
 
 

@@ -206,16 +206,20 @@ class CoreRuntime:
             "pad the rows to a multiple of 32 bytes",
         )
 
-    def outside_source(self, site: int, buffer: str, offset: int, size: int) -> None:
-        """A gather reaches past the end of the memory that its source lies in."""
-        self._stop(
-            ("gather", site),
-            "AI-BOUND-002",
-            f"{self.sites[site].op} reads at byte {offset} from the start of {buffer}, the memory ends "
-            f"after {size}",
-            site,
-            "correct the offsets: they are bytes, relative to the start of the source",
-        )
+    def outside_memory(self, site: int, buffer: str) -> Callable[[int, int], None]:
+        """The report of a byte offset that lies outside the memory of `buffer`."""
+
+        def report(offset: int, size: int) -> None:
+            self._stop(
+                ("memory bounds", site),
+                "AI-BOUND-002",
+                f"{self.sites[site].op} reads at byte {offset} from the start of {buffer}, the memory in "
+                f"use ends after {size}",
+                site,
+                "correct the offsets: they are bytes, relative to the start of the source",
+            )
+
+        return report
 
     def _buffer_name(self, site: int, buffer: int) -> str:
         views = (f.view for f in self.sites[site].footprints)

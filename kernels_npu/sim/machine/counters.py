@@ -57,12 +57,20 @@ def collect(cores: Iterable[BoundCore]) -> Counters:
             paths[site.gm_path] = paths.get(site.gm_path, 0) + moved
             for view in instruction.reads:
                 if isinstance(view, Rect):
-                    read[view.buffer.name] = read.get(view.buffer.name, 0) + moved
+                    _add(read, view, moved)
             for view in instruction.writes:
                 if isinstance(view, Rect):
-                    written[view.buffer.name] = written.get(view.buffer.name, 0) + moved
+                    _add(written, view, moved)
         core.counts[:] = [0] * len(core.counts)
         core.gm_bytes[:] = [0] * len(core.gm_bytes)
     return Counters(
         gm_read=read, gm_written=written, gm_paths=paths, instructions=instructions, cycles=cycles
     )
+
+
+def _add(totals: dict[str, int], rect: Rect, moved: int) -> None:
+    """Count `moved` bytes for the parameter in which `rect` lies."""
+    buffer = rect.buffer
+    while buffer.alias_of is not None:
+        buffer = buffer.alias_of
+    totals[buffer.name] = totals.get(buffer.name, 0) + moved

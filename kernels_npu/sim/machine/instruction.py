@@ -27,6 +27,23 @@ class DeqScale:
 DEQ_SCALE = DeqScale()
 
 
+@dataclass(frozen=True, eq=False)
+class MemoryFrom:
+    """An argument that arrives as all elements from the start of `view` to the end of its memory."""
+
+    view: View
+
+
+@dataclass(frozen=True, eq=False)
+class OutsideReport:
+    """An argument that arrives as a function to report a byte offset outside the memory of `buffer`.
+
+    It takes the offset and the size; it is None when bounds are not checked.
+    """
+
+    buffer: ir.Buffer
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Instruction:
     """What the code generator needs of an operation.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine.access_codegen import AccessCodegen
-from kernels_npu.sim.machine.instruction import DEQ_SCALE, Instruction
+from kernels_npu.sim.machine.instruction import DEQ_SCALE, Instruction, MemoryFrom, OutsideReport
 from kernels_npu.sim.machine.operands import Rect, View
 from kernels_npu.sim.machine.ops.cube import StageQueue
 from kernels_npu.sim.machine.sites import Footprint, Site
@@ -49,7 +49,7 @@ class InstructionCodegen(AccessCodegen):
                     operands.offsets[id(view.offset)] = self.named(view.offset)
             elif id(view) not in operands.rects:
                 operands.rects[id(view)] = self.emit_rect(site, view)
-        arguments = [self._argument(a, operands) for a in instruction.args]
+        arguments = [self._argument(a, site, operands) for a in instruction.args]
         for view in views:
             if isinstance(view, View):
                 if self.checks.bounds:
@@ -98,7 +98,7 @@ class InstructionCodegen(AccessCodegen):
                     clobbers=view in instruction.clobbers,
                 )
 
-    def _argument(self, argument: object, operands: _Operands) -> str:
+    def _argument(self, argument: object, site: Site, operands: _Operands) -> str:
         if isinstance(argument, View):
             offset = operands.offsets.get(id(argument.offset))
             return self.view_text(argument, offset or self.named(argument.offset))
@@ -112,6 +112,13 @@ class InstructionCodegen(AccessCodegen):
             return name
         if argument is DEQ_SCALE:
             return "dq"
+        if isinstance(argument, MemoryFrom):
+            offset = operands.offsets[id(argument.view.offset)]
+            return f"{self.flat_name(argument.view.buffer)}[{offset}:]"
+        if isinstance(argument, OutsideReport):
+            if not self.checks.bounds:
+                return "None"
+            return f"R.outside_memory({site.index}, {argument.buffer.name!r})"
         return repr(argument)
 
     def _emit_check(self, site: Site, instruction: Instruction, operands: _Operands) -> None:
@@ -158,7 +165,7 @@ class InstructionCodegen(AccessCodegen):
         assert prologue is not None
         (tile,) = (v for v in prologue.writes if isinstance(v, View))
         site = self.site(stmt, stmt.op, prologue.pipe, tuple(self._footprints(prologue)), prologue)
-        arguments = [self._argument(a, operands) for a in prologue.args]
+        arguments = [self._argument(a, site, operands) for a in prologue.args]
         rect = next(iter(operands.rects.values()))[0]
         self.emit(f"if {rect}.shape != ({tile.rows}, {tile.cols}):")
         self.depth += 1

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kernels_npu.sim.config import Checks
+from kernels_npu.sim.dtypes import bytes_of
 from kernels_npu.sim.machine.access_checks import report_unwritten
 from kernels_npu.sim.machine.block_state import BlockState
 from kernels_npu.sim.machine.instruction import AnyArray
@@ -15,16 +16,19 @@ from kernels_npu.sim.machine.parallel_runtime import Index
 from kernels_npu.sim.machine.shadow import Cell, ShadowMemory
 from kernels_npu.sim.machine.sites import Footprint, Site
 
-#: (first element, rows, columns, pitch), or None for an access that is no box.
-Span = tuple[int, int, int, int] | None
+#: (first element, rows, columns, pitch), or the shape of the buffer for an access that is no box.
+Span = tuple[int, int, int, int]
+Place = tuple[bool, tuple[int, ...]]
 
 
 class ParallelCheck:
-    """Checks one statement on one core; call `run` with the spans, indices and mask of its accesses."""
+    """Checks one statement on one core; call `run`.
 
-    def __init__(
-        self, state: BlockState, core: int, site: Site, checks: Checks, item_sizes: tuple[int, ...]
-    ) -> None:
+    Its arguments are, per access, (whether it is a box, the span or else the buffer's shape) and the index;
+    then the mask.
+    """
+
+    def __init__(self, state: BlockState, core: int, site: Site, checks: Checks) -> None:
         self.state = state
         self.core = core
         self.site = site
@@ -32,20 +36,18 @@ class ParallelCheck:
         self.scalar = site.pipe == "S"
         self.races = checks.races
         self.uninitialised = checks.uninitialised
-        self.item_sizes = item_sizes
 
     def run(
-        self, spans: tuple[Span, ...], indices: tuple[Index, ...], mask: AnyArray | None
+        self, places: tuple[Place, ...], indices: tuple[Index, ...], mask: AnyArray | None
     ) -> None:
         """One execution of the statement."""
         touched: list[tuple[Footprint, ShadowMemory, Cell, Index, bool]] = []
-        for footprint, span, index in zip(self.site.footprints, spans, indices):
-            memory, base, size, shape = self._place(footprint)
-            exact = span is not None and mask is None
+        for footprint, (is_box, place), index in zip(self.site.footprints, places, indices):
+            memory, base, size = self._place(footprint)
+            exact = is_box and mask is None
+            span = place if is_box else _bounds(index, place, mask if footprint.write else None)
             if span is None:
-                span = _bounds(index, shape, mask if footprint.write else None)
-                if span is None:
-                    continue
+                continue
             start, rows, cols, pitch = span
             cell = memory.cell(base + start * size, rows, cols * size, pitch * size)
             touched.append((footprint, memory, cell, index, exact))
@@ -54,16 +56,14 @@ class ParallelCheck:
         if self.uninitialised:
             self._track(touched, mask)
 
-    def _place(self, footprint: Footprint) -> tuple[ShadowMemory, int, int, tuple[int, ...]]:
-        """Shadow, first byte, element size and shape of an access' buffer."""
+    def _place(self, footprint: Footprint) -> tuple[ShadowMemory, int, int]:
+        """Shadow, first byte and element size of an access' buffer."""
         view = footprint.view
+        size = bytes_of(view.buffer.dtype)
         if isinstance(view, View):
-            memory = self.state.on_chip[(self.core, view.memory)]
-            shape = shape_of(view.buffer, self.site.stmt.loc)
-            return memory, footprint.address, view.itemsize, shape
+            return self.state.on_chip[(self.core, view.memory)], footprint.address, size
         memory, base = self.state.group.gm_shadow(footprint.tensor)
-        shape = self.state.launch.tensor_shapes[footprint.tensor]
-        return memory, base, self.item_sizes[footprint.tensor], shape
+        return memory, base, size
 
     def _check_races(
         self, touched: list[tuple[Footprint, ShadowMemory, Cell, Index, bool]]
@@ -136,12 +136,13 @@ class ParallelCheck:
 
     def _first_bytes(self, footprint: Footprint, index: Index) -> AnyArray:
         """Address of the first byte of every element that an access names."""
-        _, base, size, shape = self._place(footprint)
+        _, base, size = self._place(footprint)
+        shape = shape_of(footprint.view.buffer, self.site.stmt.loc)
         count = int(np.prod(shape, dtype=np.int64))
         return np.asarray(base + np.arange(count).reshape(shape)[index] * size)
 
 
-def _bounds(index: Index, shape: tuple[int, ...], mask: AnyArray | None) -> Span:
+def _bounds(index: Index, shape: tuple[int, ...], mask: AnyArray | None) -> Span | None:
     """The run from the first to the last element that an access names; None when it names none."""
     flat: Any = 0
     for position, stride in zip(index, strides_of(shape)):

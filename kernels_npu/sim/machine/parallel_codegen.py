@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernels_npu.sim import ir
+from kernels_npu.sim.dtypes import bytes_of, numpy_dtype
 from kernels_npu.sim.machine import cost
-from kernels_npu.sim.machine.instruction import Instruction
+from kernels_npu.sim.machine.instruction import AnyArray, Instruction
 from kernels_npu.sim.machine.operands import Rect, View, linear, shape_of
-from kernels_npu.sim.machine.ops.convert import converter
+from kernels_npu.sim.machine.ops.convert import Converter, converter
 from kernels_npu.sim.machine.parallel import (
     Box,
     MaskedStore,
@@ -98,7 +99,7 @@ class _Assignment:
 
     def _array(self, buffer: ir.Buffer) -> str:
         if buffer.scope == "global":
-            return f"G{self.generator.tensor_index[buffer.uid]}"
+            return self.generator.tensor_name(buffer)
         shape = shape_of(buffer, self.generator.func.loc)
         count = int(np.prod(shape, dtype=np.int64))
         view = View(buffer, ir.Const(0, "int32"), 1, count, count, flat=True)
@@ -173,7 +174,7 @@ class _Assignment:
             return "None"
         site = self.generator.site(self.item.store, "parallel", self._pipe(), ())
         if buffer.scope == "global":
-            return f"R.outside_tensor({site.index}, {self.generator.tensor_index[buffer.uid]})"
+            return f"R.outside_tensor({site.index}, {self.generator.tensor_of(buffer)})"
         self.generator.values[f"m{site.index}"] = (buffer.name, shape_of(buffer, buffer.loc))  # type: ignore[arg-type]
         return f"R.outside_buffer({site.index}, m{site.index})"
 
@@ -208,7 +209,7 @@ class _Assignment:
         )
         tracked = [a for a in self.accesses if self._footprint(a) is not None]
         if generator.monitored and tracked:
-            spans = "".join(f"{_span(a)}, " for a in tracked)
+            spans = "".join(f"{self._span(a)}, " for a in tracked)
             names = "".join(f"{a.index}, " for a in tracked)
             generator.emit(f"c{site.index}(({spans}), ({names}), {mask})")
         generator.emit(f"n[{site.index}] += 1")
@@ -232,6 +233,14 @@ class _Assignment:
             self.generator.values[name] = _converting(convert, store.buffer.dtype)
             return f"{name}({self.writer.text(value.a)})"
         return self.writer.text(value)
+
+    def _span(self, access: _Access) -> str:
+        box, buffer = access.box, access.buffer
+        if box is not None:
+            return f"(True, ({access.start}, {box.rows}, {box.cols}, {box.pitch}))"
+        if buffer.scope == "global":
+            return f"(False, {self._array(buffer)}.shape)"
+        return f"(False, {shape_of(buffer, self.generator.func.loc)!r})"
 
     def _footprint(self, access: _Access) -> Footprint | None:
         buffer = access.buffer
@@ -269,7 +278,7 @@ class _Assignment:
             gm_path=f"{near}->GM" if access.write else f"GM->{near}",
         )
         site = self.generator.site(self.item.store, "parallel", pipe, (), instruction)
-        size = f"G{self.generator.tensor_index[buffer.uid]}.itemsize"
+        size = bytes_of(buffer.dtype)
         count = access.elements
         text = f"p_elements({access.index})" if count is None else str(count)
         self.generator.emit(f"b[{site.index}] += {text} * {size}")
@@ -279,17 +288,8 @@ def _nothing() -> None:
     """The assignment is generated inline."""
 
 
-def _span(access: _Access) -> str:
-    box = access.box
-    return "None" if box is None else f"({access.start}, {box.rows}, {box.cols}, {box.pitch})"
-
-
-def _converting(
-    convert: Callable[[np.ndarray, np.ndarray], None], dtype: str
-) -> Callable[[np.ndarray], np.ndarray]:
-    from kernels_npu.sim.dtypes import numpy_dtype
-
-    def apply(source: np.ndarray) -> np.ndarray:
+def _converting(convert: Converter, dtype: str) -> Callable[[AnyArray], AnyArray]:
+    def apply(source: AnyArray) -> AnyArray:
         array = np.asarray(source)
         out = np.empty(array.shape, numpy_dtype(dtype))
         convert(array, out)

@@ -134,6 +134,7 @@ EXACT_UNARY = frozenset({"neg", "not", "bitnot", "abs", "floor", "ceil", "round"
 #: Names that generated code may use; the code generator puts them into its globals.
 SERVICES: dict[str, object] = {
     **{f"u_{name}": function for name, function in UNARY.items()},
+    "math": math,
     "inf": math.inf,
     "nan": math.nan,
     "trunc_div": trunc_div,

@@ -49,7 +49,6 @@ def make_slots(
 ) -> SlotGroup:
     """`alive` slots that run `programs` (cube, vector)."""
     group = BlockGroup(lowered.auto_sync, alive)
-    sizes = tuple(bytes_of(b.dtype) for b in lowered.func.tensors)
     flags = CrossFlags(1, vector_cores)
     slots = []
     for number in range(alive):
@@ -65,7 +64,7 @@ def make_slots(
             if program.empty:
                 continue
             own = {m: arenas[(core, m)] for m in _CORE_MEMORIES[core]}
-            cores.append(bind_core(program, core, number, state, own, config, sizes, flags))
+            cores.append(bind_core(program, core, number, state, own, config, flags))
             state.sites[core] = program.sites
         slots.append(Slot(state, cores))
     return SlotGroup(group, slots)

@@ -28,8 +28,16 @@ def _rsqrt(a: AnyArray, out: AnyArray) -> None:
     np.divide(out.dtype.type(1), out, out)
 
 
+def _maximum(a: AnyArray, b: AnyArray | float, out: AnyArray) -> None:
+    np.maximum(a, b, out=out)
+
+
+def _minimum(a: AnyArray, b: AnyArray | float, out: AnyArray) -> None:
+    np.minimum(a, b, out=out)
+
+
 def _relu(a: AnyArray, out: AnyArray) -> None:
-    np.maximum(a, a.dtype.type(0), out)
+    np.maximum(a, a.dtype.type(0), out=out)
 
 
 def _sigmoid(a: AnyArray, out: AnyArray) -> None:
@@ -51,11 +59,7 @@ def _int_div(a: AnyArray, b: AnyArray, out: AnyArray) -> None:
 
 def _scalar_divide(a: AnyArray, b: float, out: AnyArray) -> None:
     # The device compiler emits a multiplication by the reciprocal, rounded to the operand's dtype.
-    np.multiply(a, a.dtype.type(np.float32(1) / np.float32(b)), out)
-
-
-def _scalar_subtract(a: AnyArray, b: float, out: AnyArray) -> None:
-    np.add(a, a.dtype.type(-b), out)
+    np.multiply(a, (np.float32(1) / np.float32(b)).astype(a.dtype), out)
 
 
 def _power(a: AnyArray, b: AnyArray, out: AnyArray) -> None:
@@ -75,10 +79,7 @@ _BINARY: dict[str, Callable[..., object]] = {
     "pow": _power,
 }
 
-_SCALAR: dict[str, Callable[..., object]] = {
-    "sub": _scalar_subtract,
-    "div": _scalar_divide,
-}
+_SCALAR: dict[str, Callable[..., object]] = {"div": _scalar_divide}
 
 _UNARY: dict[str, Callable[[AnyArray, AnyArray], object]] = {
     "exp": np.exp,
@@ -162,7 +163,7 @@ def lower_binary(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
             op=stmt.op,
             pipe="V",
             kernel=_SCALAR.get(stmt.op, _BINARY[stmt.op]),
-            args=(first, _typed_scalar(second, dst), dst),
+            args=(first, typed_scalar(second, dst.buffer.dtype), dst),
             reads=(first,),
             writes=(dst,),
             cycles=cycles,
@@ -212,9 +213,12 @@ def lower_with_scalar(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     src = clamped(flat_view(stmt.operands[1], stmt.loc), dst.count)
     scalar = ir.as_expr(stmt.operands[2])  # type: ignore[arg-type]
     check_dtype(stmt, dst, context)
+    if stmt.op not in _SHIFTS:
+        scalar = typed_scalar(scalar, src.buffer.dtype)
     kernels: dict[str, Callable[..., object]] = {
         "leaky_relu": lambda a, s, out: np.copyto(out, np.where(a >= 0, a, a * a.dtype.type(s))),
-        "axpy": lambda a, s, out: np.add(out, a * a.dtype.type(s), out),
+        # The source may be half where the sum is float.
+        "axpy": lambda a, s, out: np.add(out, a.astype(out.dtype) * out.dtype.type(s), out),
         **{n: (lambda a, s, out, f=f: f(a, int(s), out)) for n, f in _SHIFTS.items()},
     }
     reads = (src, dst) if stmt.op == "axpy" else (src,)
@@ -239,7 +243,7 @@ def lower_mul_add(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     return Instruction(
         op=stmt.op,
         pipe="V",
-        kernel=lambda x, y, out: np.add(out, x * y, out),
+        kernel=lambda x, y, out: np.add(out, x.astype(out.dtype) * y.astype(out.dtype), out),
         args=(clamped(a, dst.count), clamped(b, dst.count), dst),
         reads=(a, b, dst),
         writes=(dst,),
@@ -263,13 +267,9 @@ def check_scalar(stmt: ir.TileOp, scalar: ir.Expr, context: LoweringContext) -> 
         )
 
 
-def _typed_scalar(scalar: ir.Expr, dst: View) -> ir.Expr:
-    """Integer constants meeting a float buffer become floats, as in the generated code."""
-    if isinstance(scalar, ir.Const) and is_float(dst.buffer.dtype):
-        return ir.Const(float(scalar.value), dst.buffer.dtype)
-    if not is_float(dst.buffer.dtype) and is_float(scalar.dtype):
-        return ir.Cast(scalar, dst.buffer.dtype)
-    return scalar
+def typed_scalar(scalar: ir.Expr, dtype: str) -> ir.Expr:
+    """A scalar operand in the dtype of the tile that it meets, as in the generated code."""
+    return scalar if scalar.dtype == dtype else ir.Cast(scalar, dtype)
 
 
 def _same_dtype(stmt: ir.TileOp, dst: View, src: View) -> None:

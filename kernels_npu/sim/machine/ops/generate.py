@@ -8,7 +8,7 @@ from kernels_npu.sim import ir
 from kernels_npu.sim.machine import cost
 from kernels_npu.sim.machine.instruction import AnyArray, Instruction, LoweringContext, lowers
 from kernels_npu.sim.machine.operands import View, flat_view, static_int
-from kernels_npu.sim.scalar_ops import is_float
+from kernels_npu.sim.machine.ops.elementwise import typed_scalar
 
 
 def _fill(value: float, out: AnyArray) -> None:
@@ -18,12 +18,6 @@ def _fill(value: float, out: AnyArray) -> None:
 def _index_run(first: float, step: float, out: AnyArray) -> None:
     steps: AnyArray = np.arange(out.size)
     out[...] = first + step * steps
-
-
-def _scalar_for(value: ir.Expr, view: View) -> ir.Expr:
-    if is_float(view.buffer.dtype) or not is_float(value.dtype):
-        return value
-    return ir.Cast(value, view.buffer.dtype)
 
 
 @lowers("fill", "clear")
@@ -40,7 +34,7 @@ def lower_fill(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         op=stmt.op,
         pipe=pipe,
         kernel=_fill,
-        args=(_scalar_for(scalar, dst), dst),
+        args=(typed_scalar(scalar, dst.buffer.dtype), dst),
         writes=(dst,),
         cycles=cost.vector(dst.count * dst.itemsize),
         scalar_barrier=isinstance(scalar, ir.Load),

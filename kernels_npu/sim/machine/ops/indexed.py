@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine import cost
-from kernels_npu.sim.machine.instruction import AnyArray, Instruction, LoweringContext, lowers
+from kernels_npu.sim.machine.instruction import (
+    AnyArray,
+    Instruction,
+    LoweringContext,
+    MemoryFrom,
+    OutsideReport,
+    lowers,
+)
 from kernels_npu.sim.machine.operands import flat_view
 from kernels_npu.sim.machine.ops.elementwise import clamped
 
 
-def _gather(src: AnyArray, offsets: AnyArray, base: int, out: AnyArray) -> None:
-    index = (offsets.astype(np.int64) + int(base)) // src.itemsize
-    np.take(src, index, out=out, mode="clip")
+def _gather(
+    memory: AnyArray,
+    offsets: AnyArray,
+    base: int,
+    out: AnyArray,
+    outside: Callable[[int, int], None] | None,
+) -> None:
+    places = offsets.astype(np.int64) + int(base)
+    if places.size and outside is not None:
+        for place in (places.min(), places.max()):
+            if not 0 <= place <= memory.nbytes - memory.itemsize:
+                outside(int(place), memory.nbytes)
+    np.take(memory, places // memory.itemsize, out=out, mode="clip")
 
 
 @lowers("gather")
 def lower_gather(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
-    """`gather(dst, src, offset, base)`: dst.flat[i] = src at byte `base + offset[i]`."""
+    """`gather(dst, src, offset, base)`: dst.flat[i] = src at byte `base + offset[i]`.
+
+    An offset may lead past the source's end, into whatever lies there.
+    """
     whole_dst, src, whole_offsets = (flat_view(o, stmt.loc) for o in stmt.operands[:3])
     count = min(whole_dst.count, whole_offsets.count)
     dst, offsets = clamped(whole_dst, count), clamped(whole_offsets, count)
@@ -35,7 +57,13 @@ def lower_gather(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         op=stmt.op,
         pipe="V",
         kernel=_gather,
-        args=(src, offsets, ir.as_expr(base), dst),  # type: ignore[arg-type]
+        args=(
+            MemoryFrom(src),
+            offsets,
+            ir.as_expr(base),  # type: ignore[arg-type]
+            dst,
+            OutsideReport(src.buffer),
+        ),
         reads=(src, offsets),
         writes=(dst,),
         cycles=cost.vector(dst.count * 32),

@@ -9,8 +9,8 @@ import numpy as np
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine import cost
 from kernels_npu.sim.machine.instruction import AnyArray, Instruction, LoweringContext, lowers
-from kernels_npu.sim.machine.operands import flat_view
-from kernels_npu.sim.machine.ops.elementwise import check_scalar, clamped
+from kernels_npu.sim.machine.operands import View, flat_view
+from kernels_npu.sim.machine.ops.elementwise import check_scalar, clamped, typed_scalar
 
 _COMPARE: dict[str, np.ufunc] = {
     "EQ": np.equal,
@@ -49,10 +49,14 @@ def _select_periodic(mask: AnyArray, a: AnyArray, b: AnyArray, out: AnyArray) ->
 def lower_compare(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     """`compare(dst, src0, src1, mode)`: bit k of dst (LSB first) is src0[k] mode src1[k]."""
     whole_dst, first = (flat_view(o, stmt.loc) for o in stmt.operands[:2])
-    dst = clamped(whole_dst, first.count // 8 // whole_dst.itemsize)
+    dst = clamped(whole_dst, -(-first.count // 8) // whole_dst.itemsize)
     second = stmt.operands[2]
     scalar = isinstance(second, ir.Expr)
-    other = second if scalar else clamped(flat_view(second, stmt.loc), first.count)
+    other: View | ir.Expr
+    if isinstance(second, ir.Expr):
+        other = typed_scalar(second, first.buffer.dtype)
+    else:
+        other = clamped(flat_view(second, stmt.loc), first.count)
     mode = str(stmt.attrs.get("mode"))
     if first.count * first.itemsize % 256:
         context.note(
@@ -92,7 +96,11 @@ def lower_select(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     dst, mask, first = (flat_view(o, stmt.loc) for o in stmt.operands[:3])
     second = stmt.operands[3]
     scalar = isinstance(second, ir.Expr)
-    other = second if scalar else clamped(flat_view(second, stmt.loc), dst.count)
+    other: View | ir.Expr
+    if isinstance(second, ir.Expr):
+        other = typed_scalar(second, dst.buffer.dtype)
+    else:
+        other = clamped(flat_view(second, stmt.loc), dst.count)
     mode = str(stmt.attrs.get("selMode", stmt.attrs.get("mode")))
     bits = clamped(mask, min(mask.count, max(1, -(-dst.count // 8 // mask.itemsize))))
     first = clamped(first, dst.count)

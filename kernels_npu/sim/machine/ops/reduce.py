@@ -9,7 +9,13 @@ import numpy as np
 from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine import cost
-from kernels_npu.sim.machine.instruction import AnyArray, Instruction, LoweringContext, lowers
+from kernels_npu.sim.machine.instruction import (
+    AnyArray,
+    Instruction,
+    LoweringContext,
+    TaintRule,
+    lowers,
+)
 from kernels_npu.sim.machine.operands import View, flat_view, tile_view
 from kernels_npu.sim.machine.ops.elementwise import check_dtype
 
@@ -28,8 +34,9 @@ def _reducer(name: str, axis: int, clear: bool) -> Callable[[AnyArray, AnyArray]
             ufunc.reduce(source, axis=axis, out=out)
             return
         wide = source.astype(np.float32) if source.dtype.itemsize == 2 else source
-        result = ufunc.reduce(wide, axis=axis)
-        out[...] = result if clear else ufunc(out.astype(result.dtype), result)
+        result = ufunc.reduce(wide, axis=axis).astype(out.dtype)
+        # The library reduces into dst, rounded, and then merges the old contents by scalar code.
+        out[...] = result if clear else ufunc(out, result)
 
     return reduce_
 
@@ -71,8 +78,16 @@ def lower_reduce(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         reads=(source,) if clear else (source, out),
         writes=(out,),
         cycles=cost.vector(source.count * source.itemsize, 2),
-        taint=lambda sources, shape: sources[0].all(axis=axis).reshape(shape),
+        taint=_taint(axis),
     )
+
+
+def _taint(axis: int) -> TaintRule:
+    def taint(sources: list[AnyArray], shape: tuple[int, ...]) -> AnyArray:
+        written = sources[0].all(axis=axis).reshape(shape)
+        return written & sources[1].reshape(shape) if len(sources) > 1 else written
+
+    return taint
 
 
 def _check_pitch(stmt: ir.TileOp, source: View, context: LoweringContext) -> None:
