@@ -63,10 +63,15 @@ def run(arguments: argparse.Namespace) -> int:
     compiler: Any = importlib.import_module("kernels_npu.sim.frontend.jit")
     compiler.auto_target = arguments.target
     with simulating(options.simulation(arguments)), collect_report() as report:
-        exit_code = _execute(arguments)
+        exit_code, error = _execute(arguments)
     if exit_code == 0 and report.failed:
         exit_code = 1
-    result = {"script": arguments.script, "exit_code": exit_code, **report.to_dict()}
+    result = {
+        "script": arguments.script,
+        "exit_code": exit_code,
+        "error": None if error is None else error.to_dict(),
+        **report.to_dict(),
+    }
     if arguments.json:
         output.print_json(result)
     else:
@@ -81,28 +86,29 @@ def run(arguments: argparse.Namespace) -> int:
     return exit_code
 
 
-def _execute(arguments: argparse.Namespace) -> int:
-    """Run the script; its exit code, 1 when it raised. Its output goes where it belongs."""
+def _execute(arguments: argparse.Namespace) -> tuple[int, AscendInferError | None]:
+    """Run the script; its exit code, 1 when it raised, and the coded error that it raised, if it was one.
+
+    Its output goes where it belongs. Its own failure is its result, shown as Python shows it; what the
+    simulated NPU counted still follows.
+    """
     from kernels_npu.sim.device.run_script import run_script
 
     try:
         with _script_output(to_stderr=arguments.json):
             run_script(arguments.script, arguments.arguments)
     except SystemExit as stop:
-        return _exit_code(stop)
-    except AscendInferError as error:
-        if error.code == "AI-DEV-012":  # there is no script: a wrong use, not the script's failure
-            raise
-        traceback.print_exc()
-        return 1
+        return _exit_code(stop), None
     except KeyboardInterrupt:
         traceback.print_exc()
-        return 130
-    # The script's own failure is its result, shown as Python shows it; counters still follow.
-    except Exception:  # noqa: BLE001
+        return 130, None
+    except Exception as error:
+        coded = error if isinstance(error, AscendInferError) else None
+        if coded is not None and coded.code == "AI-DEV-012":
+            raise  # there is no script: a wrong use, not the script's failure
         traceback.print_exc()
-        return 1
-    return 0
+        return 1, coded
+    return 0, None
 
 
 @contextlib.contextmanager

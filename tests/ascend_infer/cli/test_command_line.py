@@ -176,6 +176,38 @@ def test_kernel_script_with_and_without_its_barrier(tmp_path: Path):
     assert unchecked.returncode == 0, unchecked.stderr
 
 
+MAINLINE = """
+import torch, tilelang, {language} as T
+
+@tilelang.jit(out_idx=[-1])
+def double(N):
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+        with T.Kernel(T.ceildiv(N, 16){threads}) as core:
+            tile = T.alloc_shared((16,), "float32")
+            T.copy(A[core * 16], tile)
+            T.copy(tile, B[core * 16])
+    return main
+
+double(64)(torch.ones(64, device="npu"))
+"""
+
+
+@needs_simulator
+@pytest.mark.parametrize(
+    "language, threads", [("tilelang.language", ", threads=128"), ("tilelang.ascend.language", "")]
+)
+def test_kernels_of_mainline_tilelang_are_named_as_such(
+    language: str, threads: str, tmp_path: Path
+):
+    script = tmp_path / "mainline.py"
+    script.write_text(MAINLINE.format(language=language, threads=threads))
+    finished = command("sim", "run", "--json", str(script))
+    error = json.loads(finished.stdout)["error"]
+    assert finished.returncode == 1 and error["code"] == "AI-SRC-022"
+    assert "adapter dialect" in error["rule"] and error["fix"]
+
+
 @needs_simulator
 @pytest.mark.parametrize(
     "arguments, code",
