@@ -92,6 +92,8 @@ def copy_into(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
             if to_host and not non_blocking:
                 forbid(WAIT_CALL)
             forbid_pageable(COPY_CALL)
+        if self.shape != src.shape:
+            torch.empty(src.shape, device="meta").expand(self.shape)  # raises when it does not fit
         session_of(stream).record(
             stream,
             partial(_host_copy, target, source),

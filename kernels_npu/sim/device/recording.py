@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
@@ -81,8 +82,15 @@ def inplace(
     kwargs: Mapping[str, Any],
     random: RandomRunner | None,
 ) -> None:
-    """Record an operation that writes operands; nothing changes until the graph is replayed."""
+    """Record an operation that writes operands; nothing changes until the graph is replayed.
+
+    Operands that do not fit are refused here, as the device's own shape checks do, not at replay.
+    """
     session = session_of(stream)
+    with contextlib.suppress(
+        CaptureError
+    ):  # without a shape function the operands are taken as they are
+        evaluate_shapes(info, operands, args, kwargs)
     call = info.op._op if random is None else random(session.pool.device.index)
     accessed = touches(operands.blocks, operands.hosts, written)
     session.record(stream, partial(call, *args, **kwargs), info.name, accessed)

@@ -255,3 +255,28 @@ def test_a_host_scalar_is_captured_by_value():
     factor.fill_(10.0)
     graph.replay()
     assert product.tolist() == [2.0] * 3 and total.tolist() == [3.0] * 3
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda x: x.copy_(x[:, :2]),
+        lambda x: x.add_(x[:2]),
+        lambda x: x.copy_(torch.zeros(5, device="npu")),
+        lambda x: x.index_copy_(0, torch.zeros(1, dtype=torch.int64, device="npu"), x[:2]),
+        lambda x: torch.add(x, x[:2], out=x),
+    ],
+)
+def test_capture_refuses_operands_that_do_not_fit(operation):
+    x = torch.zeros(3, 4, device="npu")
+    with pytest.raises((RuntimeError, IndexError, TypeError)) as eager:
+        operation(x)
+    with pytest.raises(type(eager.value)):
+        capture(lambda: operation(x))
+
+
+def test_captured_copies_still_broadcast():
+    x, row, one = torch.zeros(3, 4, device="npu"), torch.ones(4, device="npu"), torch.tensor(2.0)
+    graph, _ = capture(lambda: (x.copy_(row), x[:, :1].fill_(one), x[:, 1:].add_(row[:1])))
+    graph.replay()
+    assert x.tolist() == [[2.0, 2.0, 2.0, 2.0]] * 3
