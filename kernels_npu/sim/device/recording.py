@@ -99,15 +99,20 @@ def inplace(
 def _copying(
     call: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], targets: list[Tensor]
 ) -> Callable[[], None]:
-    """For operations without an `out=` form: compute, then copy into the fixed outputs."""
+    """For operations without a reliable `out=` form: compute, then copy into the fixed outputs.
+
+    The shape function speaks for the device, whose kernels also return statistics, of other shapes than
+    the CPU's; those stay poison. The result proper is the first output.
+    """
 
     def run() -> None:
         result = call(*args, **kwargs)
         values = (
             [result] if isinstance(result, Tensor) else [v for v in result or () if v is not None]
         )
-        for target, value in zip(targets, values, strict=True):
-            _copy(target, value)
+        for i, (target, value) in enumerate(zip(targets, values, strict=True)):
+            if i == 0 or target.shape == value.shape:
+                _copy(target, value)
 
     return run
 

@@ -181,8 +181,17 @@ def packet_name(op: Any) -> str:
 _CARRIED_BY_OUT = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format"})
 
 
+#: Operations beside the elementwise ones whose `out=` kernels write what they are given and nothing else.
+#: Others compute in their output (losses with a reduction do), want other dtypes for it than they say
+#: (statistics of norms), or copy at the end.
+_WRITE_DIRECTLY = frozenset({"mm", "addmm", "bmm", "baddbmm", "cat", "_softmax", "gather"})
+
+
 def out_overload(op: Any) -> tuple[Any, tuple[str, ...]] | None:
-    """The overload of `op` that writes its results into given tensors, and their argument names."""
+    """The overload of `op` that writes its results straight into given tensors of the right shape, and
+    their argument names; None when there is none that can be relied on."""
+    if torch.Tag.pointwise not in op.tags and packet_name(op) not in _WRITE_DIRECTLY:
+        return None
     wanted = {a.name: str(a.type) for a in op._schema.arguments}
     order = [a.name for a in op._schema.arguments if not a.kwarg_only]
     packet = getattr(torch.ops.aten, packet_name(op))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tests.kernels_npu.sim.device.conftest import capture
 from tests.kernels_npu.sim.device.operations import OPERATIONS, SHAPES, inputs, update
@@ -280,3 +281,33 @@ def test_captured_copies_still_broadcast():
     graph, _ = capture(lambda: (x.copy_(row), x[:, :1].fill_(one), x[:, 1:].add_(row[:1])))
     graph.replay()
     assert x.tolist() == [[2.0, 2.0, 2.0, 2.0]] * 3
+
+
+@pytest.mark.parametrize("size", [5, 2000])
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda x, y: F.mse_loss(x, y),
+        lambda x, y: F.smooth_l1_loss(x, y, reduction="sum"),
+        lambda x, y: F.binary_cross_entropy(x.sigmoid(), y.sigmoid()),
+        lambda x, y: F.layer_norm(x.half(), x.shape).float(),
+        lambda x, y: F.batch_norm(x.half()[None, None], y[:1].half(), y[:1].half().abs()).float(),
+        lambda x, y: F.group_norm(x[None, None], 1),
+        lambda x, y: torch.var_mean(x)[0] + torch.std_mean(y)[1],
+        lambda x, y: F.cross_entropy(x[None], y[None].softmax(-1)),
+        lambda x, y: F.embedding_bag(x.abs().long()[None] % 5, y[:5, None]),
+    ],
+)
+def test_replay_writes_the_memory_that_capture_gave_out(operation, size):
+    """Kernels that use their output for intermediate results would move it."""
+    x, y = torch.randn(size), torch.randn(size)
+    nx, ny = x.npu(), y.npu()
+    graph, result = capture(lambda: operation(nx, ny))
+    address = result.data_ptr()
+    for _ in range(2):
+        graph.replay()
+        torch.testing.assert_close(result.cpu(), operation(x, y))
+        x, y = torch.randn(size), torch.randn(size)
+        nx.copy_(x)
+        ny.copy_(y)
+    assert result.untyped_storage().npu_block.base.data_ptr() == result.data_ptr() == address
