@@ -20,6 +20,7 @@ from ascend_infer.sampling import SamplingParams
 from ascend_infer.session import DTYPES, Session, SessionOptions, open_session
 from ascend_infer.simulation import SimulationOptions, simulating
 from ascend_infer.tokenizer import Tokenizer, load_tokenizer
+from graphs.device_api import device_api
 from graphs.kv_state import KvState
 from graphs.report import VerificationReport
 from graphs.verification import verify
@@ -126,11 +127,13 @@ def generate(options: GenerateOptions, reporter: Reporter | None = None) -> Gene
     ]
     for request in requests:
         check_request(request, source.config)
+    device, settings = open_device(options.device), _session_options(options, prompts)
     if options.verify:
         require_reference(source)
+        if settings.graph and device_api(device.torch_device).supports_graphs:
+            settings.require_room_to_verify()
     report.stage("load weights")
-    device = open_device(options.device)
-    session = open_session(source, device, _session_options(options, prompts))
+    session = open_session(source, device, settings)
     with running(device.name, strict=options.strict, simulation=options.simulation):
         session.engine.check(requests)
         report.stage("capture graphs")

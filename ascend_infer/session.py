@@ -79,6 +79,17 @@ class SessionOptions:
         )
         return self.num_blocks or default
 
+    def require_room_to_verify(self) -> None:
+        """Refuse a KV cache in which eager and replay cannot be compared: AI-VERIFY-002."""
+        rows = max(self.plan.largest, self.max_batch)
+        if self.cache_blocks <= rows:
+            raise UsageError(
+                "AI-VERIFY-002",
+                f"the KV cache has {self.cache_blocks} blocks, verifying {rows} rows needs {rows + 1}",
+                rule="each sequence owns a block at least, and one guard block is owned by none",
+                fix=f"pass --num-blocks {2 * rows + 1} or more, or leave it out",
+            )
+
     @property
     def plan(self) -> BucketPlan:
         """The capture sizes in use."""

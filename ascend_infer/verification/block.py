@@ -68,6 +68,7 @@ def verify_block(
     with replay for every bucket.
     """
     report = reporter or Silent()
+    options.require_room_to_verify()
     block = FirstLayers(base=source, layers=layers)
     report.stage("load the block")
     session = open_session(block, device, options)

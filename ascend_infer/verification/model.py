@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ascend_infer.devices import Device
-from ascend_infer.engine import Generation, Request
+from ascend_infer.engine import Generation, Request, check_request
 from ascend_infer.generation import running, verify_replay
 from ascend_infer.model.weights import WeightSource
 from ascend_infer.progress import Reporter, Silent
@@ -32,13 +32,16 @@ def verify_model(
     """Decode `steps` steps of `prompts` (token ids) as one batch and check everything about it."""
     report = reporter or Silent()
     require_reference(source)
-    report.stage("load weights")
-    session = open_session(source, device, options)
+    options.require_room_to_verify()
     requests = [
         # One more token than decode steps: prefill chooses the first.
         Request(prompt_token_ids=tuple(prompt), max_new_tokens=steps + 1, ignore_eos=True)
         for prompt in prompts
     ]
+    for request in requests:
+        check_request(request, source.config)
+    report.stage("load weights")
+    session = open_session(source, device, options)
     with running(device.name, strict=options.strict, simulation=simulation):
         report.stage("capture graphs")
         session.runner.capture()

@@ -59,3 +59,15 @@ def test_sizes_in_words(size: int, text: str):
 
 def test_strict_needs_graphs(llama_dir: Path):
     assert failure(llama_dir, strict=True).code == "AI-CLI-003"
+
+
+@pytest.mark.parametrize("num_blocks, fits", [(4, False), (5, True), (0, True)])
+def test_room_to_verify(num_blocks: int, fits: bool):
+    """Three rows are padded to a bucket of four, and one block belongs to nobody."""
+    options = SessionOptions(max_batch=3, num_blocks=num_blocks)
+    if fits:
+        options.require_room_to_verify()
+        return
+    with pytest.raises(UsageError, match="AI-VERIFY-002") as caught:
+        options.require_room_to_verify()
+    assert "--num-blocks 9" in (caught.value.fix or "")

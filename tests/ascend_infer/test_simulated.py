@@ -84,6 +84,12 @@ def test_what_no_kernel_serves_is_refused_or_counted(llama_dir: Path):
         assert counted["graph"]["eager_steps"] == (mode == "--eager")
 
 
+def test_a_cache_too_small_to_verify_in_is_refused_before_decoding(kernel_sized_dir: Path):
+    arguments = ("--model", str(kernel_sized_dir), "--prompt-token-ids", "3", "--num-blocks", "1")
+    refused = generate(*arguments, "--verify", "--max-new-tokens", "2", exit_code=2)
+    assert refused["error"]["code"] == "AI-VERIFY-002"
+
+
 def test_verify_block(kernel_sized_dir: Path):
     finished = command(
         *("verify", "block", "--device", "sim", "--json", "--model", str(kernel_sized_dir)),

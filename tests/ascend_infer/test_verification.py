@@ -12,6 +12,7 @@ from ascend_infer.model.catalogue import resolve
 from ascend_infer.reference_check import compare_logits
 from ascend_infer.session import SessionOptions
 from ascend_infer.simulation import SimulationOptions, parse_checks
+from ascend_infer.verification import model
 from ascend_infer.verification.block import FirstLayers, verify_block
 from ascend_infer.verification.ops import (
     OpsOptions,
@@ -21,7 +22,7 @@ from ascend_infer.verification.ops import (
     verify_ops,
 )
 from kernels_npu import reference
-from kernels_npu.errors import AscendInferError
+from kernels_npu.errors import AscendInferError, UsageError
 from kernels_npu.spec import Tolerance
 
 TOLERANCE = Tolerance(atol=0.1, rtol=0.01, reason="test")
@@ -89,6 +90,35 @@ def test_block_on_the_cpu(llama_dir: Path):
     )
     assert report.passed and report.notes == ("eager vs replay: no graphs on this device",)
     assert report.results[0].values["max_abs_logit_diff"] > 0
+
+
+@pytest.mark.parametrize("rows, blocks", [(3, 2), (3, 4), (1, 1)])
+def test_block_in_a_cache_that_is_too_small(llama_dir: Path, rows: int, blocks: int):
+    with pytest.raises(UsageError, match="AI-VERIFY-002"):
+        verify_block(
+            resolve(str(llama_dir)).open(),
+            open_device("cpu"),
+            SessionOptions(max_batch=rows, max_tokens=64, block_size=16, num_blocks=blocks),
+            layers=1,
+            rounds=1,
+            simulation=SimulationOptions(),
+        )
+
+
+def test_model_with_too_many_steps_is_refused_before_it_is_loaded(
+    llama_dir: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(model, "open_session", None)
+    with pytest.raises(UsageError, match="AI-MODEL-031"):
+        model.verify_model(
+            resolve(str(llama_dir)).open(),
+            open_device("cpu"),
+            SessionOptions(),
+            [[1, 2]],
+            steps=128,
+            rounds=1,
+            simulation=SimulationOptions(),
+        )
 
 
 def test_first_layers(llama_dir: Path):
