@@ -155,6 +155,8 @@ def hf_values(config: ModelConfig) -> dict[str, Any]:
     rope: dict[str, Any] = {"rope_type": scaling.kind, "rope_theta": config.rope_theta}
     if scaling.kind != "default":
         rope["factor"] = scaling.factor
+    if config.rotary_dim != config.head_dim:
+        rope["partial_rotary_factor"] = config.rotary_dim / config.head_dim
     return {
         "model_type": config.architecture,
         "vocab_size": config.vocab_size,

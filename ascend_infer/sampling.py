@@ -53,16 +53,18 @@ class Sampler:
         """The next token from `logits` `[vocab]`, float32 on the host.
 
         Raises:
-            SimulationError: AI-MODEL-033 when a logit is not a number or all are -inf.
+            SimulationError: AI-MODEL-033 when a logit is not a number or infinite, or all are -inf.
         """
         import torch
 
-        if torch.isnan(logits).any() or not torch.isfinite(logits).any():
+        broken = torch.isnan(logits) | torch.isposinf(logits)
+        if broken.any() or not torch.isfinite(logits).any():
             raise SimulationError(
                 "AI-MODEL-033",
-                f"{int(torch.isnan(logits).sum())} of {logits.numel()} logits are not a number",
+                f"{int(broken.sum())} of {logits.numel()} logits are not a number or infinite",
                 rule="a decode step produces finite logits",
-                fix="run with --checks on and --eager to find the operator that produced them",
+                fix="try --dtype bfloat16, which does not overflow; or run with --checks on and "
+                "--eager to find the operator that produced them",
             )
         if self._params.temperature == 0:
             return int(torch.argmax(logits))

@@ -60,13 +60,14 @@ def test_draws_follow_the_distribution():
     torch.testing.assert_close(counts / 4000, expected, atol=0.03, rtol=0)
 
 
-@pytest.mark.parametrize("bad", [math.nan, -math.inf])
-def test_logits_that_are_not_numbers(bad: float):
-    logits = LOGITS.clone() if math.isnan(bad) else torch.full((5,), bad)
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_logits_that_are_not_numbers(bad: float, temperature: float):
+    logits = torch.full((5,), bad) if bad == -math.inf else LOGITS.clone()
     logits[2] = bad
     with pytest.raises(AscendInferError) as caught:
-        Sampler(SamplingParams())(logits)
-    assert caught.value.code == "AI-MODEL-033"
+        Sampler(SamplingParams(temperature=temperature))(logits)
+    assert caught.value.code == "AI-MODEL-033" and "bfloat16" in (caught.value.fix or "")
 
 
 @pytest.mark.parametrize(
