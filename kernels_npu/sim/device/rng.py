@@ -65,6 +65,18 @@ class Generator(_HostGenerator):
         super().set_state(state)
         return self
 
+    def clone_state(self) -> Generator:
+        """Another generator of the device in the same state."""
+        return _restored(self.index, self.get_state())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles stay generators of the device."""
+        return _restored, (self.index, self.get_state())
+
+
+def _restored(index: int, state: torch.Tensor) -> Generator:
+    return Generator(index).set_state(state)
+
 
 class TorchGenerator(metaclass=_GeneratorType):
     """Stands for `torch.Generator`."""

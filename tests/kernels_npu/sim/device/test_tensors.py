@@ -260,3 +260,16 @@ def test_memory_and_seeds_under_their_older_names():
     with torch.npu.device_of(first):
         assert torch.npu.current_device() == 1 and torch.npu.can_device_access_peer(0, 1)
     assert torch.npu.current_device() == 0
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [copy.copy, copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g)), lambda g: g.clone_state()],
+)
+def test_a_copied_generator_stays_on_its_device(twin):
+    generator = torch.Generator("npu:1").manual_seed(5)
+    torch.randn(3, generator=generator, device="npu:1")
+    other = twin(generator)
+    assert other.device == torch.device("npu:1") and other is not generator
+    drawn = [torch.randn(3, generator=g, device="npu:1").cpu() for g in (generator, other)]
+    assert torch.equal(*drawn)
