@@ -216,15 +216,25 @@ def device_api(device: torch.device | str) -> DeviceApi:
         return CpuDeviceApi()
     namespace = getattr(torch, kind, None) if kind in ("npu", "cuda") else None
     if namespace is None or not namespace.is_available():
-        raise GraphError(
-            "AI-GRAPH-002",
-            f"device {device!s} is not available in this process",
-            rule="decode graphs run on npu (torch_npu or the simulated NPU) and cuda; cpu is eager",
-            fix="import torch_npu on a host, call kernels_npu.sim.device.enable() for the "
-            "simulated NPU, or choose the device cpu",
-        )
-    number = int(index) if index else int(namespace.current_device())
+        raise _unavailable(device, "is not available in this process")
+    number = int(namespace.current_device()) if not index else _index(index)
+    if not 0 <= number < int(namespace.device_count()):
+        raise _unavailable(device, f"does not exist; there are {namespace.device_count()}")
     return DeviceApi(torch.device(kind, number), namespace)
+
+
+def _index(text: str) -> int:
+    return int(text) if text.isdecimal() else -1
+
+
+def _unavailable(device: torch.device | str, why: str) -> GraphError:
+    return GraphError(
+        "AI-GRAPH-002",
+        f"device {device!s} {why}",
+        rule="decode graphs run on npu (torch_npu or the simulated NPU) and cuda; cpu is eager",
+        fix="import torch_npu on a host, call kernels_npu.sim.device.enable() for the "
+        "simulated NPU, or choose the device cpu",
+    )
 
 
 def _simulated_npu_is_enabled() -> bool:

@@ -64,6 +64,7 @@ class FakeBackend:
             set_stream=set_stream,
             current_stream=lambda device: backend.current,
             current_device=lambda: 1,
+            device_count=lambda: 4,
             is_available=lambda: True,
             is_current_stream_capturing=lambda: backend.current == "capture stream",
             mem_get_info=lambda device: (10, 100),
@@ -112,6 +113,13 @@ def test_a_device_without_number_means_the_current_one(monkeypatch: pytest.Monke
     assert device_api("cuda").device == torch.device("cuda", 1)
     assert device_api(torch.device("cuda", 0)).device == torch.device("cuda", 0)
     assert device_api("cuda:3").supports_graphs and not device_api("cuda:3").simulated
+
+
+@pytest.mark.parametrize("name", ["cuda:4", "cuda:-1", "cuda:x", "cuda:1:2"])
+def test_an_index_that_is_not_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "cuda", FakeBackend("cuda").namespace)
+    with pytest.raises(GraphError, match="AI-GRAPH-002: device cuda.* does not exist; there are 4"):
+        device_api(name)
 
 
 @pytest.mark.parametrize("name", ["tpu", "cuda:0", "meta"])
