@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from graphs.batch import DecodeBatch, InputName
 from graphs.compare import Mismatch, Tolerance, bit_equal, find_mismatch, max_abs_diff
@@ -95,19 +95,36 @@ class Judge:
         )
 
     def isolation(
-        self, what: str, bucket: int, base: Scenario, before: Run, after: Run, rows: int
+        self,
+        what: str,
+        bucket: int,
+        base: Scenario,
+        before: Run,
+        after: Run,
+        rows: int,
+        again: Callable[[], Run],
     ) -> None:
-        """The first `rows` rows must not react to a change of `what`."""
+        """The first `rows` rows must not react to a change of `what`; `again` repeats `before`."""
         mismatch = find_mismatch(
             "logits", before.logits[0][:rows], after.logits[0][:rows], self._tolerance
         )
-        if mismatch is not None:
+        if mismatch is None:
+            return
+        at = (f"changed {what}", 0, bucket, base.size)
+        if _differ(before, again()):
             self._add(
-                "AI-VERIFY-009",
-                (f"changed {what}", 0, bucket, base.size),
-                f"a row's logits change when only {what} changed: it reads what it does not own",
+                "AI-VERIFY-010",
+                at,
+                "replay gives different bits when it is repeated with the same inputs",
                 mismatch,
             )
+            return
+        self._add(
+            "AI-VERIFY-009",
+            at,
+            f"a row's logits change when only {what} changed: it reads what it does not own",
+            mismatch,
+        )
 
     def repeatability(
         self, check: str, number: int, bucket: int, size: int, first: Run, second: Run

@@ -152,6 +152,7 @@ class _Session:
         return self._irrelevant_changes(bucket, base, replay) and self._border(bucket)
 
     def _irrelevant_changes(self, bucket: int, base: Scenario, replay: Run) -> bool:
+        again = partial(self.runs.replay, base.content, [base.batch])
         variants = {"unowned cache content": (self._maker.unowned_content(base), base.size)}
         if base.size > 1:
             variants["the other rows"] = (self._maker.other_rows(base), 1)
@@ -160,7 +161,7 @@ class _Session:
             if run.error is not None:
                 self.judge.failed_run(what, 0, bucket, base.size, run)
                 return False
-            self.judge.isolation(what, bucket, base, replay, run, rows)
+            self.judge.isolation(what, bucket, base, replay, run, rows, again)
         return True
 
     def _border(self, bucket: int) -> bool:

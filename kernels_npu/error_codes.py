@@ -99,7 +99,7 @@ CODES: dict[str, str] = {
     "AI-VERIFY-007": "Replay computes other logits than eager.",
     "AI-VERIFY-008": "Replay leaves another KV cache than eager.",
     "AI-VERIFY-009": "A row's logits depend on content that the row does not own.",
-    "AI-VERIFY-010": "Eager gives different bits when repeated with the same inputs.",
+    "AI-VERIFY-010": "Eager or replay gives different bits when repeated with the same inputs.",
     "AI-VERIFY-011": "A bucket could not be verified because its steps do not use a graph.",
     "AI-VERIFY-012": "The device did not count the replays that were asked for.",
     "AI-SRC-040": "Code of one core type depends on memory that only the other core type can read.",

@@ -118,7 +118,9 @@ def test_a_device_without_number_means_the_current_one(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("name", ["cuda:4", "cuda:-1", "cuda:x", "cuda:1:2"])
 def test_an_index_that_is_not_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "cuda", FakeBackend("cuda").namespace)
-    with pytest.raises(GraphError, match="AI-GRAPH-002: device cuda.* does not exist; there are 4"):
+    with pytest.raises(
+        GraphError, match=r"AI-GRAPH-002: device cuda.* does not exist; there are 4"
+    ):
         device_api(name)
 
 

@@ -20,6 +20,7 @@ from graphs.errors import VerificationError
 from graphs.report import VerificationReport
 from graphs.runner import DecodeGraphRunner
 from graphs.verification import verify
+from tests.graphs.conftest import simulated_npu
 from tests.graphs.harness import Rig, make_rig
 from tests.graphs.recording_device import RecordedGraph, RecordingDeviceApi
 
@@ -311,6 +312,21 @@ def test_a_step_that_is_not_deterministic() -> None:
 
     report = findings_of(make_rig(RecordingDeviceApi(), wrap_step=wrap), rounds=1)
     assert "AI-VERIFY-010" in codes(report)
+
+
+def test_a_graph_that_is_not_deterministic_reads_nothing_foreign() -> None:
+    """Only the captured step draws random numbers: no row reads what it does not own."""
+    api = simulated_npu()
+
+    def wrap(step: StepFn) -> StepFn:
+        def wrapped(batch: DecodeBatch) -> torch.Tensor:
+            logits = step(batch)
+            return logits + torch.randn_like(logits) if api.is_capturing() else logits
+
+        return wrapped
+
+    found = codes(findings_of(make_rig(api, wrap_step=wrap), rounds=1))
+    assert "AI-VERIFY-010" in found and "AI-VERIFY-009" not in found
 
 
 def test_a_step_that_writes_where_it_should_not_in_eager_too() -> None:
