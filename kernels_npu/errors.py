@@ -1,7 +1,7 @@
 """Coded errors: what happened with both sides' values, where, the rule, and one concrete fix.
 
-Every code that the toolkit can raise is listed in `error_codes.CODES`; `docs/errors.md` is generated
-from it and a test refuses a code that is raised but not listed.
+Every code that the toolkit can raise is listed in `error_codes.CODES`; `docs/errors.md` is
+generated from it and a test refuses a code that is raised but not listed.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ import enum
 class Evidence(str, enum.Enum):
     """The origin of a figure, weakest first; every figure shown to a user carries one.
 
-    Simulated counters (bytes, instructions, modelled cycles) are `SIMULATED` or `MODELLED`; they are
-    never converted to time. Times come only from a profiler's file or a clock on a real device.
+    Simulated counters (bytes, instructions, modelled cycles) are `SIMULATED` or `MODELLED`; they
+    are never converted to time. Times come only from a profiler's file or a clock on a real device.
     """
 
     STATIC_CHECK = "static-check"

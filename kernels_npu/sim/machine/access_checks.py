@@ -44,10 +44,10 @@ class _Range:
 class SiteCheck:
     """Checks one site on one core; call `run`.
 
-    Without run-time ranges `run()`. Else the arguments are, per run-time footprint in order, an element
-    offset (on chip) or (element offset, rows, columns, pitch) in a global tensor; then, for a site whose
-    on-chip side covers only what moves, the shape of the moved rectangle (None: all of it); then, for a
-    site with reads that depend on a condition, whether they happen.
+    Without run-time ranges `run()`. Else the arguments are, per run-time footprint in order, an
+    element offset (on chip) or (element offset, rows, columns, pitch) in a global tensor; then, for
+    a site whose on-chip side covers only what moves, the shape of the moved rectangle (None: all of
+    it); then, for a site with reads that depend on a condition, whether they happen.
     """
 
     def __init__(self, state: BlockState, core: int, site: Site, checks: Checks) -> None:
@@ -209,7 +209,7 @@ class SiteCheck:
 
 
 class ElementCheck:
-    """Checks one access of the scalar unit to an element of an on-chip buffer; call `run(offset)`."""
+    """Checks one access of the scalar unit to an on-chip element; call `run(offset)`."""
 
     def __init__(self, state: BlockState, core: int, site: Site, checks: Checks) -> None:
         (footprint,) = site.footprints

@@ -1,4 +1,4 @@
-"""The part of code generation that reaches memory: views, element accesses, their checks and sites."""
+"""The part of code generation that reaches memory: views, element accesses, checks and sites."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _ONE = ir.Const(1, "int32")
 class AccessCodegen:
     """Program text under construction, with what its names must be bound to.
 
-    tracked: parameter indices of tensors that the kernel writes. deferred: instructions are queued per
-    pipe. auto_sync: the compiler orders the pipes of a core. line_stmts: per line of text the statement
-    that it belongs to.
+    tracked: parameter indices of tensors that the kernel writes. deferred: instructions are queued
+    per pipe. auto_sync: the compiler orders the pipes of a core. line_stmts: per line of text the
+    statement that it belongs to.
     """
 
     def __init__(
@@ -274,7 +274,7 @@ class AccessCodegen:
         return site
 
     def footprint(self, view: View | Rect, write: bool) -> Footprint | None:
-        """The checked range of a view or rectangle; None for a tensor that the kernel never writes."""
+        """The checked range of a view or rectangle; None for a tensor that is never written."""
         if isinstance(view, View):
             return Footprint(view, write=write, address=self.placements.get(view.buffer, 0))
         index = self.tensor_of(view.buffer)
@@ -303,7 +303,7 @@ class AccessCodegen:
         self.emit(f"    R.out_of_buffer({site.index}, {view.buffer.uid}, {offset}, {last})")
 
     def emit_alignment(self, site: Site, view: View, offset: str) -> None:
-        """Test that a vector or copy operand starts on a 32-byte boundary of UB, and its rows too."""
+        """Test that a vector or copy operand and its rows start on 32-byte boundaries of UB."""
         if view.memory != "UB" or site.pipe == "S":
             return
         message = f"{site.op} operand {view.buffer.name} starts at"
@@ -323,7 +323,7 @@ class AccessCodegen:
     # ------------------------------------------------------------------ global rectangles
 
     def emit_rect(self, site: Site, rect: Rect) -> tuple[str, str]:
-        """Bind the clipped rectangle of a global tensor; returns its name and its position's text."""
+        """Bind a global tensor's clipped rectangle; returns its name and its position's text."""
         index = self.tensor_of(rect.buffer)
         tensor = self.tensor_name(rect.buffer)
         mins = [self.named(m) for m in rect.mins]

@@ -81,7 +81,7 @@ _FINEST = 6
 
 
 class CellIndex:
-    """Cells by position: one level per power of two of their length, two buckets per cell at most."""
+    """Cells by position: one level per power of two of length, at most two buckets per cell."""
 
     def __init__(self) -> None:
         self._levels: dict[int, dict[int, list[Cell]]] = {}

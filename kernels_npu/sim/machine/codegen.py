@@ -1,9 +1,10 @@
 """Generates the Python program of a core from its statements.
 
-Direct programs execute an instruction where it is issued; deferred ones append it to the queue of its
-pipe, and the scheduler decides when it takes effect. Names in generated code: `n[site]` execution
-counts, `b[site]` global bytes, `c<site>` checks, `k<site>` kernels, `f<uid>`/`w<name>` memory views,
-`G<i>`/`F<i>` global tensors as declared and flat, `Q_<pipe>` pipe queues, `R` the run-time services.
+Direct programs execute an instruction where it is issued; deferred ones append it to the queue
+of its pipe, and the scheduler decides when it takes effect. Names in generated code: `n[site]`
+execution counts, `b[site]` global bytes, `c<site>` checks, `k<site>` kernels,
+`f<uid>`/`w<name>` memory views, `G<i>`/`F<i>` global tensors as declared and flat, `Q_<pipe>`
+pipe queues, `R` the run-time services.
 """
 
 from __future__ import annotations
