@@ -134,8 +134,8 @@ class CoreRuntime:
         self._stop(
             ("bounds", site),
             "AI-BOUND-001",
-            f"{self.sites[site].op} reaches {launch.tensor_names[tensor]}{list(where)}, outside the "
-            "tensor",
+            f"{self.sites[site].op} reaches {launch.tensor_names[tensor]}{list(where)}, outside "
+            "the tensor",
             site,
             "guard the access, or correct the index (block ids and slots come from the caller)",
         )
@@ -146,8 +146,8 @@ class CoreRuntime:
         self.report(
             "AI-BOUND-008",
             WARNING,
-            f"{self.sites[site].op} names {launch.tensor_names[tensor]}{list(where)}, past the last "
-            "row; nothing is moved (a load leaves the pad value)",
+            f"{self.sites[site].op} names {launch.tensor_names[tensor]}{list(where)}, past the "
+            "last row; nothing is moved (a load leaves the pad value)",
             site,
             "guard the access if the row was meant to exist",
         )
@@ -213,8 +213,8 @@ class CoreRuntime:
             self._stop(
                 ("memory bounds", site),
                 "AI-BOUND-002",
-                f"{self.sites[site].op} reads at byte {offset} from the start of {buffer}, the memory in "
-                f"use ends after {size}",
+                f"{self.sites[site].op} reads at byte {offset} from the start of {buffer}, the "
+                f"memory in use ends after {size}",
                 site,
                 "correct the offsets: they are bytes, relative to the start of the source",
             )

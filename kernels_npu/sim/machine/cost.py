@@ -1,8 +1,8 @@
 """Modelled cycles of a named, deliberately simple model; a relative measure, never a time.
 
-Vector: one 256-byte repeat per cycle per pass plus an issue overhead. Moves: bytes over the path width
-plus a start-up. Cube: one 16x16x16 fp16 fractal product per cycle. The constants are round numbers for
-orientation, not measurements.
+Vector: one 256-byte repeat per cycle per pass plus an issue overhead. Moves: bytes over the path
+width plus a start-up. Cube: one 16x16x16 fp16 fractal product per cycle. The constants are round
+numbers for orientation, not measurements.
 """
 
 from __future__ import annotations

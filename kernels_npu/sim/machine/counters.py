@@ -1,4 +1,7 @@
-"""What a launch did: bytes, instructions and modelled cycles. Counts are `simulated`, cycles `modelled`."""
+"""What a launch did: bytes, instructions and modelled cycles.
+
+Counts are `simulated`, cycles `modelled`.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from kernels_npu.sim.machine.operands import Rect
 class Counters:
     """Sums over all blocks and cores of a launch.
 
-    gm_read, gm_written: bytes moved from and to each tensor parameter by the DMA units (scalar loads of
-    the scalar unit are not among them). gm_paths: the same by path, e.g. `GM->UB`. instructions: by
-    pipe. cycles: modelled, by pipe, summed over cores.
+    gm_read, gm_written: bytes moved from and to each tensor parameter by the DMA units (scalar
+    loads of the scalar unit are not among them). gm_paths: the same by path, e.g. `GM->UB`.
+    instructions: by pipe. cycles: modelled, by pipe, summed over cores.
     """
 
     gm_read: Mapping[str, int] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """Races between blocks that run one after another here and at the same time on the device.
 
-Blocks are never ordered among each other (without `sync_all`): any byte of global memory that two of
-them touch and one of them writes is a race. Each block leaves its accesses; they are compared once, at
-the end of the launch, by sorting the rows of all ranges.
+Blocks are never ordered among each other (without `sync_all`): any byte of global memory that two
+of them touch and one of them writes is a race. Each block leaves its accesses; they are compared
+once, at the end of the launch, by sorting the rows of all ranges.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BlockAccesses:
     def add(
         self, group: int, block: int, cells: list[Cell], site_of: Callable[[int, int], Site]
     ) -> None:
-        """Take over what a block did to storage `group`; `site_of(agent, index)` finds its sites."""
+        """Take over what a block did to `group`; `site_of(agent, index)` finds its sites."""
         touches = self._touches.setdefault(group, [])
         for cell in cells:
             for agent, (_, index) in cell.readers.items():

@@ -1,11 +1,11 @@
 """Cross-core flags: counters per core and flag id, with the quorum rules of the three modes.
 
-mode 2: a set by the AIC signals every AIV of the block; the AIC is signalled when all AIVs have set.
+mode 2: a set by the AIC signals all AIVs of the block; the AIC is signalled when all have set.
 mode 1: when all AIVs of the block have set, each of them is signalled.
 mode 0: when all AICs (or all AIVs) of the launch have set, each of them is signalled.
 
-A set is outstanding until the core that set it knows, by a flag that came back, of the wait that took it:
-a wait that merely happened earlier in this schedule may happen later on the device.
+A set is outstanding until the core that set it knows, by a flag that came back, of the wait that
+took it: a wait that merely happened earlier in this schedule may happen later on the device.
 """
 
 from __future__ import annotations

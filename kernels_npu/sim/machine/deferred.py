@@ -62,7 +62,7 @@ class PipeQueues:
         return any(self.by_pipe.values())
 
     def step(self, pipe: str) -> bool:
-        """Let the next instruction of `pipe` take effect; False when it must wait or there is none."""
+        """Let `pipe`'s next instruction take effect; False when it must wait or there is none."""
         queue = self.by_pipe[pipe]
         if not queue:
             return False

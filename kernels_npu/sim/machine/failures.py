@@ -39,7 +39,7 @@ def failure_finding(kernel: str, running: Sequence[Running], exc: Exception) -> 
 
 
 def _statement(item: Running, trace: TracebackType | None) -> ir.Stmt | None:
-    """The statement of a core's program that the traceback passes through, or that was executing."""
+    """A core's statement that the traceback passes through, or that was executing."""
     queues, program = item.core.queues, item.core.source
     if queues is not None and queues.executing >= 0:
         return program.sites[queues.executing].stmt

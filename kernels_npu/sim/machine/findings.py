@@ -1,4 +1,4 @@
-"""What the checks report: findings in msSanitizer's words, grouped so that one mistake is one finding."""
+"""What the checks report: findings in msSanitizer's words, grouped to one per mistake."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Access:
     """One side of a hazard.
 
     operation: the dialect's name, e.g. `copy`. kind: `Read` or `Write`. pipe: e.g. `PIPE_MTE2`.
-    core: `aic`, `aiv0` or `aiv1`. memory: `GM`, `UB`, `L1`, ... start, stop: byte range in it (for GM
-    relative to the tensor `tensor`).
+    core: `aic`, `aiv0` or `aiv1`. memory: `GM`, `UB`, `L1`, ... start, stop: byte range in it (for
+    GM relative to the tensor `tensor`).
     """
 
     operation: str
@@ -42,7 +42,8 @@ class Access:
 class Finding:
     """One mistake; `count` says how often it was met.
 
-    code: `AI-RACE-001` and so on. severity: error, warning or hint. accesses: both sides, older first.
+    code: `AI-RACE-001` and so on. severity: error, warning or hint.
+    accesses: both sides, older first.
     """
 
     code: str

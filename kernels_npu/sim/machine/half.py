@@ -1,7 +1,7 @@
 """float32 to float16 with integer arithmetic, rounding to nearest even.
 
-NumPy's own conversion takes a slow path for every result below 2**-14, where probabilities live; this
-one costs the same for all values.
+NumPy's own conversion takes a slow path for every result below 2**-14, where probabilities live;
+this one costs the same for all values.
 """
 
 from __future__ import annotations
