@@ -15,8 +15,9 @@ from kernels_npu.sim.soc import Soc
 
 AnyArray = npt.NDArray[Any]
 
-#: How "this byte was never written" travels from sources to the destination. Called with one boolean
-#: array per read view (element granularity, in the order of `reads`) and the shape of the destination.
+#: How "this byte was never written" travels from sources to the destination. Called with one
+#: boolean array per read view (element granularity, in the order of `reads`) and the shape
+#: of the destination.
 TaintRule = Callable[[list[AnyArray], tuple[int, ...]], AnyArray]
 
 
@@ -29,16 +30,16 @@ DEQ_SCALE = DeqScale()
 
 @dataclass(frozen=True, eq=False)
 class MemoryFrom:
-    """An argument that arrives as all elements from the start of `view` to the end of its memory."""
+    """An argument that arrives as all elements from the start of `view` to its memory's end."""
 
     view: View
 
 
 @dataclass(frozen=True, eq=False)
 class OutsideReport:
-    """An argument that arrives as a function to report a byte offset outside the memory of `buffer`.
+    """An argument that arrives as a function to report an offset outside `buffer`'s memory.
 
-    It takes the offset and the size; it is None when bounds are not checked.
+    It takes the offset in bytes and the size; it is None when bounds are not checked.
     """
 
     buffer: ir.Buffer
@@ -48,8 +49,8 @@ class OutsideReport:
 class Instruction:
     """What the code generator needs of an operation.
 
-    pipe: the pipe that executes it. kernel: called with `args` in order; views and rectangles arrive
-    as NumPy arrays, expressions as Python numbers, anything else as it is.
+    pipe: the pipe that executes it. kernel: called with `args` in order; views and rectangles
+    arrive as NumPy arrays, expressions as Python numbers, anything else as it is.
     reads, writes: the views and rectangles among `args` (and hidden ones) for the checks.
     cycles: modelled cycles per execution. taint: see `TaintRule`; None makes the result count as
     written. fences_*: pipe pairs (src, dst) that the operation itself orders before and after it.
@@ -57,7 +58,7 @@ class Instruction:
     scalar_barrier: a scalar operand is read from UB, before which the compiler puts a full barrier.
     atomic: global accesses of this instruction never conflict with each other.
     data_reads: what the result is made of although an earlier stage read it.
-    reads_unless: further reads that happen unless the condition holds (an accumulator, unless `init`).
+    reads_unless: further reads, done unless the condition holds (an accumulator, unless `init`).
     clobbers: hidden buffers that are left with nothing of use.
     clips: the on-chip side of a move covers only what moves, unless `clears` holds.
     prologue: executed first when the tensor's border clips the move (the fill with the pad value).
@@ -91,7 +92,7 @@ class Instruction:
 class LoweringContext:
     """What an operation may depend on besides its operands.
 
-    stage_bytes: how much of L0A and L0B belongs to buffers of the kernel, which `gemm_v0` overwrites.
+    stage_bytes: how much of L0A and L0B the kernel's buffers take, which `gemm_v0` overwrites.
     """
 
     target: str

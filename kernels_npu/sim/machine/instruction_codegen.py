@@ -16,7 +16,7 @@ from kernels_npu.sim.machine.sync_codegen import emit_barrier, emit_fence
 
 @dataclass
 class _Operands:
-    """Texts of what an instruction refers to: offsets by `id(view.offset)`, rectangles by `id(rect)`."""
+    """Texts of an instruction's operands: offsets by `id(view.offset)`, rects by `id(rect)`."""
 
     offsets: dict[int, str] = field(default_factory=dict)
     rects: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -160,7 +160,7 @@ class InstructionCodegen(AccessCodegen):
     def _emit_prologue(
         self, stmt: ir.TileOp, instruction: Instruction, operands: _Operands
     ) -> None:
-        """What happens before a move that the tensor's border clips: the fill with the pad value."""
+        """What precedes a move that the tensor's border clips: the fill with the pad value."""
         prologue = instruction.prologue
         assert prologue is not None
         (tile,) = (v for v in prologue.writes if isinstance(v, View))

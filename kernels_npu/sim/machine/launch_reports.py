@@ -1,4 +1,4 @@
-"""Findings about a kernel or a launch as a whole: what the passes say, grid sizes, flags left set."""
+"""Findings about a whole kernel or launch: what the passes say, grid sizes, flags left set."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def one_sided_barriers(lowered: LoweredKernel, target: str) -> Iterator[Finding]
     yield Finding(
         code="AI-SYNC-009",
         severity=ERROR,
-        message=f"T.sync_all() is reached by {present} cores only; on target ascendc it waits for the "
-        "cores of both types",
+        message=f"T.sync_all() is reached by {present} cores only; on target ascendc it waits for "
+        "the cores of both types",
         kernel=lowered.func.name,
         loc=stmt.loc,
         fix=f'call T.sync_all() as often in T.Scope("{other}")',
@@ -88,8 +88,8 @@ def report_leftovers(func: ir.PrimFunc, group: BlockGroup, flags: CrossFlags) ->
             launch,
             func,
             ("leftover", core > 0, src, dst, event),
-            f"flag {src}->{dst} event {event} is still set {count} time(s) at the end of the kernel "
-            f"({CORES[core]}); the next launch would find it set",
+            f"flag {src}->{dst} event {event} is still set {count} time(s) at the end of the "
+            f"kernel ({CORES[core]}); the next launch would find it set",
         )
     for (_, core), flag, count in flags.leftovers():
         _left_set(

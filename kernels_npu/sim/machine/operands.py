@@ -1,7 +1,8 @@
 """Operands of tile operations as typed runs and boxes of bytes.
 
-A tile operation takes a *flat run* (start offset, element count) or a *tile* (rows x cols, with the
-row pitch of the buffer). Global memory is addressed by a *rectangle* that the tensor's border clips.
+A tile operation takes a *flat run* (start offset, element count) or a *tile* (rows x cols,
+with the row pitch of the buffer). Global memory is addressed by a *rectangle* that the
+tensor's border clips.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Rect:
-    """A rectangle of a global tensor: first index per dimension, and the two dimensions that extend."""
+    """A rectangle of a global tensor: its first indices, and the two dimensions that extend."""
 
     buffer: ir.Buffer
     mins: tuple[ir.Expr, ...]
@@ -125,7 +126,7 @@ def mins_extents(
 
 
 def flat_view(operand: ir.Operand, loc: SourceLocation) -> View:
-    """The contiguous run that a vector operation takes: from the region's start, all its elements."""
+    """The contiguous run a vector operation takes: from the region's start, all its elements."""
     buffer, mins, extents = mins_extents(operand, loc)
     require_on_chip(buffer, loc)
     shape = shape_of(buffer, loc)

@@ -1,4 +1,4 @@
-"""`T.copy` and `T.tile.atomic_add`: the moves between global and on-chip memory, and the choice of path."""
+"""`T.copy` and `T.tile.atomic_add`: moves between global and on-chip memory, and their paths."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _fill_and_load(pad: float, source: AnyArray, tile: AnyArray) -> None:
 
 
 def _load_keeping(pad: float, source: AnyArray, tile: AnyArray) -> None:
-    """Dtypes without a fill keep what a clipped move does not cover, up to the last 32-byte unit."""
+    """Dtypes without a fill keep what a clipped move leaves out, up to the last 32-byte unit."""
     _load(source, tile)
     rows, cols = source.shape
     unit = 32 // tile.itemsize
@@ -87,7 +87,7 @@ def _pad_value(stmt: ir.TileOp, buffer: ir.Buffer) -> ir.Expr:
 
 
 def _gm_to_ub(stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext) -> Instruction:
-    """The device fills a tile that the tensor's border clips with the pad value, then moves the rest.
+    """The device fills a tile that the border clips with the pad value, then moves the rest.
 
     On AscendC the fill is a vector instruction, with the fences that it needs on both sides.
     """
@@ -132,7 +132,7 @@ def _load_l1(source: AnyArray, tile: AnyArray, whole: AnyArray, at_base: bool) -
 
 
 def _gm_to_l1(stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext) -> Instruction:
-    """A clipped move to the start of the buffer clears the whole matrix first; others clear nothing."""
+    """A clipped move to the buffer's start first clears the whole matrix; others clear nothing."""
     shape = shape_of(dst.buffer, stmt.loc)
     sizes = dst.sizes(stmt)
     rect = rect_of(src, stmt, context)
@@ -202,7 +202,7 @@ def _ub_to_gm(
 def _l0c_to_gm(
     stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext, accumulate: bool = False
 ) -> Instruction:
-    """The fixpipe: converts, with the register of `set_deq_scale` from int32 to float16, and relu."""
+    """The fixpipe: converts, from int32 to float16 with `set_deq_scale`'s register, and relu."""
     shape = shape_of(src.buffer, stmt.loc)
     tile = View(src.buffer, linear(shape, src.mins), shape[-2], shape[-1], shape[-1], flat=False)
     rect = rect_of(dst, stmt, context)

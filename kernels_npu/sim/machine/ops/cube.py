@@ -173,8 +173,8 @@ def _hidden_stages(
             context.note(
                 "AI-MEM-001",
                 "error",
-                f"{stmt.op} passes {view.buffer.name} through {needed} bytes of {memory}, {limit} exist; "
-                "use smaller tiles",
+                f"{stmt.op} passes {view.buffer.name} through {needed} bytes of {memory}, {limit} "
+                "exist; use smaller tiles",
                 stmt,
             )
         size = min(needed, context.stage_bytes.get(memory, 0))

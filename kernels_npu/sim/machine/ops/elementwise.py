@@ -260,9 +260,9 @@ def check_scalar(stmt: ir.TileOp, scalar: ir.Expr, context: LoweringContext) -> 
         context.note(
             "AI-BOUND-010",
             "error",
-            f"{stmt.op} takes an element of {scalar.buffer.name}{list(scalar.buffer.shape)} as scalar; "
-            "the compiler reads the element at its first index only; read it into a name first "
-            "(`s = buffer[i, j]`)",
+            f"{stmt.op} takes an element of {scalar.buffer.name}{list(scalar.buffer.shape)} as "
+            "scalar; the compiler reads the element at its first index only; read it into a name "
+            "first (`s = buffer[i, j]`)",
             stmt,
         )
 

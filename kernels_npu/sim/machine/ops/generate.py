@@ -57,7 +57,7 @@ def lower_index(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
 
 @lowers("arith_progression")
 def lower_progression(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
-    """`arith_progression(dst, first, diff, count)`: dst.flat[i] = first + i * diff for i < count."""
+    """`arith_progression(dst, first, diff, count)`: dst.flat[i] = first + i * diff, i < count."""
     whole = flat_view(stmt.operands[0], stmt.loc)
     count = stmt.attrs.get("count")
     size = whole.count if count is None else static_int(count, stmt.loc, "count")  # type: ignore[arg-type]
