@@ -1,8 +1,8 @@
 """`T.Parallel`: which loops run as NumPy expressions, and what those expressions call.
 
-The compiler turns a loop into vector instructions, each statement over the whole index space, or, when
-no pattern fits, into a loop of element assignments by the scalar unit. The latter runs as NumPy
-expressions too, unless an iteration depends on another one.
+The compiler turns a loop into vector instructions, each statement over the whole index space, or,
+when no pattern fits, into a loop of element assignments by the scalar unit. The latter runs as
+NumPy expressions too, unless an iteration depends on another one.
 """
 
 from __future__ import annotations
@@ -247,10 +247,10 @@ def at_origin(expr: ir.Expr, loop_vars: set[int]) -> ir.Expr:
 
 
 def slices_of(indices: tuple[ir.Expr, ...], loop: ir.Parallel) -> list[int | None] | None:
-    """Per dimension the position of the loop variable that runs along it; None unless all are simple.
+    """Per dimension the position of the loop variable along it; None unless all are simple.
 
-    Simple: each index is loop-invariant or one variable plus something loop-invariant, and the variables
-    stand in the order of the loop.
+    Simple: each index is loop-invariant or one variable plus something loop-invariant, and the
+    variables stand in the order of the loop.
     """
     order = {var.uid: position for position, var in enumerate(loop.vars)}
     found: list[int | None] = []

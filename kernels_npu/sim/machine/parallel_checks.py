@@ -1,4 +1,4 @@
-"""Checks of a `T.Parallel` statement: races on the boxes it touches, uninitialised bytes per element."""
+"""Checks of a `T.Parallel` statement: races on its boxes, uninitialised bytes per element."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Place = tuple[bool, tuple[int, ...]]
 class ParallelCheck:
     """Checks one statement on one core; call `run`.
 
-    Its arguments are, per access, (whether it is a box, the span or else the buffer's shape) and the index;
-    then the mask.
+    Its arguments are, per access, (whether it is a box, the span or else the buffer's shape) and
+    the index; then the mask.
     """
 
     def __init__(self, state: BlockState, core: int, site: Site, checks: Checks) -> None:

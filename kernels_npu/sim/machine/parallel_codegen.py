@@ -1,4 +1,4 @@
-"""Code generation of `T.Parallel`: index arrays, checks, then one NumPy assignment per statement."""
+"""Code generation of `T.Parallel`: index arrays, checks, one NumPy assignment per statement."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class _Assignment:
         return name
 
     def _reporter(self, buffer: ir.Buffer) -> str:
-        """The function that reports an index outside `buffer`, or None when bounds are unchecked."""
+        """The function that reports an index outside `buffer`; None if bounds are unchecked."""
         if not self.generator.checks.bounds:
             return "None"
         site = self.generator.site(self.item.store, "parallel", self._pipe(), ())

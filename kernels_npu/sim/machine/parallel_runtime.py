@@ -11,8 +11,8 @@ from kernels_npu.sim.dtypes import numpy_dtype
 from kernels_npu.sim.machine.instruction import AnyArray
 from kernels_npu.sim.machine.scalar_math import int_range
 
-#: Per dimension of a buffer an integer or an array of indices, which together broadcast; or slices in the
-#: order of the loop's variables, with None where a variable is missing.
+#: Per dimension of a buffer an integer or an array of indices, which together broadcast; or slices
+#: in the order of the loop's variables, with None where a variable is missing.
 Index = tuple[Any, ...]
 #: Called with the first index that lies outside.
 OutOfRange = Callable[[tuple[int, ...]], None]
@@ -53,7 +53,7 @@ def place(
 ) -> Index:
     """`index` inside `shape`; what lies outside is reported unless `mask` excludes it.
 
-    Excluded elements, and all that lie outside when nothing is to be reported, become in-range ones.
+    Excluded elements become in-range ones; so do all outside when nothing is to be reported.
     """
     arrays = [np.asarray(i) for i in index]
     wrong = [(a < 0) | (a >= size) for a, size in zip(arrays, shape)]

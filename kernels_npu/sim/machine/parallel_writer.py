@@ -21,9 +21,10 @@ _SHIFTS = frozenset({"shl", "shr"})
 class VectorWriter(ExpressionWriter):
     """Elementwise text. Loads are read through `load(node, guard)`.
 
-    outer: the writer of the code around the loop, which knows its variables. grids: names of the index
-    arrays by the loop variables' ids. constants: receives typed constants. emit: takes a line to run
-    before the text. guard: name of the mask of the iterations for which the text matters, or None.
+    outer: the writer of the code around the loop, which knows its variables. grids: names of the
+    index arrays by the loop variables' ids. constants: receives typed constants. emit: takes a
+    line to run before the text. guard: name of the mask of the iterations for which the text
+    matters, or None.
     """
 
     def __init__(

@@ -67,6 +67,6 @@ def lower_gather(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         reads=(src, offsets),
         writes=(dst,),
         cycles=cost.vector(dst.count * 32),
-        # Which source elements are taken is known at run time only; the whole source must be written.
+        # Which source elements are taken is known at run time only, so all must be written.
         taint=lambda sources, shape: np.full(shape, sources[0].all()),
     )

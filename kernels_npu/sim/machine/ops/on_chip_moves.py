@@ -76,8 +76,8 @@ def _ub_views(stmt: ir.TileOp, src: Side, dst: Side) -> tuple[View, View]:
             f"copy of {_text(sizes)} from {src.buffer.name}{list(shape)} into "
             f"{_text(target_sizes)} of {dst.buffer.name}{list(target_shape)}",
             where=stmt.loc,
-            rule="within UB, sides as wide as their buffers move as one run of equal length; otherwise "
-            "two-dimensional slices of equal rows and columns move row by row",
+            rule="within UB, sides as wide as their buffers move as one run of equal length; "
+            "otherwise two-dimensional slices of equal rows and columns move row by row",
             fix="slice both sides alike",
         )
     rows, cols = moved
@@ -107,8 +107,8 @@ def ub_to_ub(stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext) ->
             context.note(
                 "AI-BOUND-006",
                 "error",
-                f"rows of {view.buffer.name} are {view.pitch * view.itemsize} bytes apart; each row is "
-                "moved by an instruction of its own, which starts on a 32-byte boundary",
+                f"rows of {view.buffer.name} are {view.pitch * view.itemsize} bytes apart; each "
+                "row is moved by an instruction of its own, which starts on a 32-byte boundary",
                 stmt,
             )
     return Instruction(

@@ -1,7 +1,8 @@
 """What `T.copy` moves: which rows and columns its two operands name.
 
-The extents rule: whole buffers move whole; otherwise each side keeps the extents it names, and a side
-given by one element takes the other side's. At most two dimensions extend. Global memory clips.
+The extents rule: whole buffers move whole; otherwise each side keeps the extents it names,
+and a side given by one element takes the other side's. At most two dimensions extend.
+Global memory clips.
 """
 
 from __future__ import annotations
@@ -108,14 +109,14 @@ def _note_ignored(side: Side, dims: list[int], stmt: ir.TileOp, context: Lowerin
         "AI-BOUND-012",
         "error",
         f"{stmt.op} names more than two extending dimensions of {side.buffer.name}; dimension"
-        f"{'s' if len(dims) > 1 else ''} {', '.join(map(str, dims))} would be taken at the first index "
-        "only, loop over them",
+        f"{'s' if len(dims) > 1 else ''} {', '.join(map(str, dims))} would be taken at the first "
+        "index only, loop over them",
         stmt,
     )
 
 
 def check_narrow_rows(stmt: ir.TileOp, tile: View, rect: Rect, context: LoweringContext) -> None:
-    """On AscendC the UB row pitch is the slice's width rounded up to 32 bytes; one row has no pitch."""
+    """On AscendC the UB row pitch is the slice width rounded up to 32 bytes; one row has none."""
     device_pitch = -(-tile.cols * tile.itemsize // 32) * 32
     several = tile.rows > 1 and not is_one(rect.rows)
     if context.target == "ascendc" and several and device_pitch != tile.pitch * tile.itemsize:

@@ -43,7 +43,7 @@ def _reducer(name: str, axis: int, clear: bool) -> Callable[[AnyArray, AnyArray]
 
 @lowers(*_UFUNC)
 def lower_reduce(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
-    """`reduce_*(src, dst, dim, clear, real_shape)`; results are written flat from the start of dst."""
+    """`reduce_*(src, dst, dim, clear, real_shape)`; results are written flat from dst's start."""
     tile = tile_view(stmt.operands[0], stmt.loc)
     whole_out = flat_view(stmt.operands[1], stmt.loc)
     rank = len(tile.buffer.shape)
