@@ -1,4 +1,4 @@
-"""The generated program of one core kind: source text, sites, and what to bind before running it."""
+"""Generated program of one core kind: source text, sites, and what to bind before running it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class CoreProgram:
 
     The function `program` in it is a generator: it yields when the core waits (see `scheduler`).
     views: names bound per core to memory views; factories: names bound per core by calling them;
-    values: names bound once. empty: the core has nothing to do. line_stmts: per line of `source`, counted
-    from 0, the statement it executes.
+    values: names bound once. empty: the core has nothing to do. line_stmts: per line of `source`,
+    counted from 0, the statement it executes.
     """
 
     core_kind: str

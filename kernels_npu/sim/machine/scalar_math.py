@@ -1,7 +1,7 @@
 """Scalar arithmetic of generated programs where Python's differs from the device's.
 
-Integers wrap at their width and divide toward zero; floats follow IEEE (an overflow is an infinity, an
-invalid operation a NaN) and round to their dtype after every operation.
+Integers wrap at their width and divide toward zero; floats follow IEEE (an overflow is an infinity,
+an invalid operation a NaN) and round to their dtype after every operation.
 """
 
 from __future__ import annotations

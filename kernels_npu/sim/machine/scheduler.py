@@ -30,8 +30,8 @@ class Running:
 class Scheduler:
     """Drives the cores to their end.
 
-    schedule: `eager` never has pending instructions; `late` issues everything it can and completes the
-    most downstream instruction first; `random` chooses among all legal steps.
+    schedule: `eager` never has pending instructions; `late` issues everything it can and completes
+    the most downstream instruction first; `random` chooses among all legal steps.
     """
 
     def __init__(self, schedule: str, seed: int) -> None:

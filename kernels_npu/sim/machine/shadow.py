@@ -1,8 +1,9 @@
 """Shadow state of a memory: who last touched a byte range, and whether it was ever written.
 
-Ranges that a kernel touches repeat, so each distinct range is one `Cell` that knows which other cells
-it overlaps; checking an access then costs a few integer compares and no array work. Single elements of
-on-chip memory, of which a loop touches tens of thousands, are kept densely instead (`ElementTrace`).
+Ranges that a kernel touches repeat, so each distinct range is one `Cell` that knows which
+other cells it overlaps; checking an access then costs a few integer compares and no array
+work. Single elements of on-chip memory, of which a loop touches tens of thousands, are kept
+densely instead (`ElementTrace`).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _SITE_BITS = 24
 class ElementTrace:
     """The scalar unit's last write and last read of every byte of one on-chip memory.
 
-    A record is the unit's clock with the site in its low bits, so the latest record is the greatest.
+    A record is the unit's clock with the site in its low bits, so the latest is the greatest.
     """
 
     def __init__(self, size: int) -> None:
@@ -73,8 +74,8 @@ class ElementTrace:
 class ShadowMemory:
     """Cells of one memory, and which of its bytes the current block has written.
 
-    Normally a cell's `written_in` says it all. Once an instruction leaves only part of a range written,
-    the memory switches to one bit per byte until the block ends.
+    Normally a cell's `written_in` says it all. Once an instruction leaves only part of a range
+    written, the memory switches to one bit per byte until the block ends.
     """
 
     def __init__(self, name: str, size: int = 0) -> None:
@@ -105,7 +106,7 @@ class ShadowMemory:
         return cell
 
     def at(self, start: int, stop: int) -> list[Cell]:
-        """The cells that share a byte with the run [start, stop), which needs no cell of its own."""
+        """The cells that share a byte with [start, stop), a run that needs no cell of its own."""
         found = self._at.get((start, stop))
         if found is None:
             run = Cell(start, 1, stop - start, 0)

@@ -13,9 +13,9 @@ from kernels_npu.sim.machine.operands import Rect, View
 class Footprint:
     """A range that a site touches.
 
-    On chip: `address` of the buffer, then `offset` elements. Global: `tensor` is the parameter index.
-    data_only: tells what the result is made of; another instruction did the reading. conditional: only
-    when the site's condition holds. clobbers: the write leaves nothing of use.
+    On chip: `address` of the buffer, then `offset` elements. Global: `tensor` is the parameter
+    index. data_only: tells what the result is made of; another instruction did the reading.
+    conditional: only when the site's condition holds. clobbers: the write leaves nothing of use.
     """
 
     view: View | Rect
@@ -36,9 +36,9 @@ class Footprint:
 class Site:
     """One instruction or scalar access of one core's program.
 
-    clips: the on-chip side of a move with global memory covers only what the tensor's border leaves.
-    element: one element of an on-chip buffer, touched by the scalar unit. parallel: a statement of
-    `T.Parallel`.
+    clips: the on-chip side of a move with global memory covers only what the tensor's border
+    leaves. element: one element of an on-chip buffer, touched by the scalar unit. parallel: a
+    statement of `T.Parallel`.
     """
 
     index: int

@@ -1,4 +1,4 @@
-"""Block slots: the cores and memories in which the blocks of a launch run, reused between launches."""
+"""Block slots: the cores and memories where a launch's blocks run, reused between launches."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def make_slots(
 
 
 def _arena_size(lowered: LoweredKernel, program: CoreProgram, memory: str) -> int:
-    """The bytes in use, and what the views reach: the last row of a padded tile is viewed in full."""
+    """The bytes in use, and what the views reach: a padded tile's last row is viewed in full."""
     size = lowered.used_bytes.get(memory, 0)
     rows = [
         int(b.shape[-1]) * bytes_of(b.dtype)  # type: ignore[arg-type]

@@ -82,7 +82,7 @@ AGREEING = (("eager", 0), ("late", 0), ("random", 1), ("random", 2))
 def run_agreeing(
     make: Callable[[], JITKernel] | JITKernel, *inputs: Array | int | float
 ) -> list[Array]:
-    """Launch under all of `AGREEING`, with and without checks: no error, and the same bits everywhere.
+    """Launch under all of `AGREEING`, with and without checks: no error, and equal bits.
 
     Returns the outputs, followed by the input arrays as the kernel left them.
     """

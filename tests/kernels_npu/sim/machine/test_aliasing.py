@@ -1,4 +1,4 @@
-"""Different names for the same bytes: tensors of one storage, addresses, reinterpretation, in place."""
+"""Different names for the same bytes: shared storage, addresses, reinterpretation, in place."""
 
 from collections.abc import Callable
 from typing import Any
