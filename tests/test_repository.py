@@ -281,7 +281,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 def documented_options() -> dict[str, set[str]]:
-    """Command -> the options that its section of docs/command-line.md shows; "" is the introduction."""
+    """Command -> the options its section of docs/command-line.md shows; "" is the introduction."""
     text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     sections = re.split(r"^## +(.+)$", FENCE.sub("", text), flags=re.MULTILINE)
     named = dict(zip(["", *sections[1::2]], sections[::2]))

@@ -1,4 +1,4 @@
-"""Twins of the checks that concern one instruction: written bytes, bounds, alignment, dtypes, capacity."""
+"""Twins of the checks of one instruction: written bytes, bounds, alignment, dtypes, capacity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`T.copy` and `T.tile.atomic_add` against NumPy: borders, pads, slots, columns, conversions, mismatches."""
+"""`T.copy` and `T.tile.atomic_add` against NumPy.
+
+Borders, pads, slots, columns, conversions, mismatches.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -224,7 +227,7 @@ def test_three_extending_dimensions_are_reported(launch: Callable[..., Any]) -> 
 
 
 def partial_fences(rows: int, target: str, *, reader: bool = True) -> Any:
-    """Vector work on a tile, then a load into it that needs no flag when the fill brings its own."""
+    """Vector work on a tile, then a load into it: no flag needed if the fill brings its own."""
 
     @tilelang.jit(out_idx=[1], target=target)
     def factory() -> Any:

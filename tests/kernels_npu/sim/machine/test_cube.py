@@ -1,4 +1,4 @@
-"""Matrix products against NumPy: dtypes, transposes, accumulation, L0 by hand, what is never written."""
+"""Matrix products against NumPy: dtypes, transposes, accumulation, L0 by hand, unwritten data."""
 
 from collections.abc import Callable
 from typing import Any

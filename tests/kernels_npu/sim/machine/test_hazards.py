@@ -1,4 +1,4 @@
-"""Seeded-bug twins: the same kernel with and without one mistake; one is found, the other is not."""
+"""Seeded-bug twins: a kernel with one mistake, which is found, and without it, which is clean."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_late_schedule_shows_the_missing_wait_as_a_wrong_number(
 def handover_kernel(
     *, data_wait: bool = True, credit_wait: bool = True, signal: bool = True
 ) -> Any:
-    """The cube core multiplies into a workspace slot, the vector cores read it and return a credit."""
+    """The cube core multiplies into a slot, the vector cores read it and return a credit."""
 
     @tilelang.jit(out_idx=[2], workspace_idx=[3])
     def factory() -> Any:
@@ -180,7 +180,7 @@ def test_missing_cross_core_wait_is_a_race_in_global_memory(
     code: str,
 ) -> None:
     result = launch(handover_kernel(**{missing: False}), *handover_data(rng))
-    # Without the wait the writer may also come second, so the same pair can appear the other way round.
+    # Without the wait the writer may come second too, so the pair can appear the other way round.
     races = [f for f in result.errors if f.code.startswith("AI-RACE")]
     assert races, result.record.findings
     sides = {(s.core[:3], s.pipe) for s in races[0].accesses}

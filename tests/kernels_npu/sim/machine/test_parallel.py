@@ -1,4 +1,4 @@
-"""`T.Parallel` against NumPy: patterns, dtypes, global memory, bounds, bytes, races, written bytes."""
+"""`T.Parallel` against NumPy: patterns, dtypes, GM, bounds, bytes, races, written bytes."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def test_vector_instructions_round_and_divide_in_their_own_way(
     data = tile_data(rng)
     data[0] *= 10
     a = data[0]
-    # One conversion instruction rounds to nearest; a loop of element assignments truncates as C does.
+    # One conversion instruction rounds to nearest; a loop of assignments truncates as C does.
     got = agreeing(tile_kernel(_convert, "float32", "int32"), *data)[0]
     np.testing.assert_array_equal(got, np.rint(a).astype(np.int32))
     got = agreeing(tile_kernel(_convert_sum, "float32", "int32"), *data)[0]

@@ -117,7 +117,7 @@ def test_tile_and_scalar(
 
 
 def run_time_scalar(dtype: str) -> Any:
-    """A scalar parameter, a loop variable, an element of UB and one of global memory as operands."""
+    """Operands: a scalar parameter, a loop variable, an element of UB and one of global memory."""
 
     @tilelang.jit(out_idx=[3], pass_configs=SYNCED)
     def factory() -> Any:
