@@ -176,6 +176,7 @@ CODES: dict[str, str] = {
     "AI-TYPE-008": "Inputs and accumulator of a matrix product do not fit together.",
     "AI-TYPE-020": "A launch has the wrong number of arguments.",
     "AI-TYPE-021": "A launch argument has the wrong kind or dtype.",
+    "AI-TYPE-022": "No tensor of a launch binds a symbolic dimension.",
     "AI-SRC-050": "An on-chip extent is known only at run time.",
     "AI-SRC-051": "A scalar stands where a buffer is needed.",
     "AI-SRC-052": "A tile operation names a global tensor.",

@@ -10,7 +10,8 @@ from kernels_npu.sim import ir
 from kernels_npu.sim.dtypes import canonical, numpy_dtype
 from kernels_npu.sim.machine.instruction import AnyArray
 from kernels_npu.sim.machine.memory import GmArg
-from kernels_npu.sim.scalar_ops import fold_binary
+from kernels_npu.sim.machine.scalar_math import round_to, wrap_int
+from kernels_npu.sim.scalar_ops import fold_binary, fold_unary, is_float
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,11 @@ def evaluate(expr: ir.Expr | int, dims: dict[int, int | float]) -> int | float:
         return dims[expr.uid]
     if isinstance(expr, ir.Binary):
         return fold_binary(expr.op, evaluate(expr.a, dims), evaluate(expr.b, dims), expr.dtype)
+    if isinstance(expr, ir.Unary):
+        return fold_unary(expr.op, evaluate(expr.a, dims))
     if isinstance(expr, ir.Cast):
-        return int(evaluate(expr.a, dims))
+        value = evaluate(expr.a, dims)
+        return float(value) if is_float(expr.dtype) else int(value)
     if isinstance(expr, ir.Select):
         return evaluate(expr.a if evaluate(expr.cond, dims) else expr.b, dims)
     raise TypeError(f"{expr!r} cannot be evaluated on the host")
@@ -48,7 +52,8 @@ def bind_arguments(func: ir.PrimFunc, args: Sequence[GmArg | int | float]) -> Bo
     """Match `args` with the signature of `func`.
 
     Raises:
-        SimulationError: AI-TYPE-020 (count), AI-TYPE-021 (kind or dtype), AI-BOUND-007 (too few bytes).
+        SimulationError: AI-TYPE-020 (count), AI-TYPE-021 (kind or dtype), AI-TYPE-022 (unbound dimension),
+            AI-BOUND-007 (too few bytes).
     """
     if len(args) != len(func.params):
         raise SimulationError(
@@ -64,8 +69,9 @@ def bind_arguments(func: ir.PrimFunc, args: Sequence[GmArg | int | float]) -> Bo
         if isinstance(param, ir.Var):
             if isinstance(arg, GmArg):
                 raise _wrong_kind(func, param.name, "a number", "a tensor")
-            dims[param.uid] = arg
-            scalars.append(arg)
+            number = _scalar(arg, param.dtype)
+            dims[param.uid] = number
+            scalars.append(number)
             continue
         if not isinstance(arg, GmArg):
             raise _wrong_kind(func, param.name, "a tensor", "a number")
@@ -75,6 +81,9 @@ def bind_arguments(func: ir.PrimFunc, args: Sequence[GmArg | int | float]) -> Bo
         for declared, actual in zip(param.shape, arg.shape):
             if isinstance(declared, ir.Var):
                 dims.setdefault(declared.uid, actual)
+    for var in symbolic_dims(func):
+        if var.uid not in dims:
+            raise _unbound(func, var)
     values: list[object] = [*scalars, *(dims[var.uid] for var in symbolic_dims(func))]
     flat_views = []
     for param, arg in tensors:
@@ -86,6 +95,23 @@ def bind_arguments(func: ir.PrimFunc, args: Sequence[GmArg | int | float]) -> Bo
         values=tuple(values),
         tensor_names=tuple(p.name for p, _ in tensors),
         groups=_storage_groups(flat_views),
+    )
+
+
+def _scalar(value: int | float, dtype: str) -> int | float:
+    """A scalar argument as the device receives it."""
+    if is_float(dtype):
+        return round_to(float(value), dtype)
+    return wrap_int(int(value), dtype)
+
+
+def _unbound(func: ir.PrimFunc, var: ir.Var) -> SimulationError:
+    return SimulationError(
+        "AI-TYPE-022",
+        f"{func.name}: nothing gives the symbolic dimension {var.name} a value",
+        where=func.loc,
+        rule="a symbolic dimension is bound by a tensor that has it, and nothing else, as an extent",
+        fix=f"declare a tensor with the extent {var.name}, or pass {var.name} as a T.int32 parameter",
     )
 
 

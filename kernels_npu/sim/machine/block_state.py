@@ -25,8 +25,8 @@ class LaunchState:
     """What all blocks of a launch share.
 
     tensor_names: by parameter index. groups: parameter index -> (storage group, byte
-    offset in it); parameters whose bytes overlap are in one group. same_work: the vector cores of a block
-    do not ask which of them they are, so both do the same.
+    offset in it); parameters whose bytes overlap are in one group. same_work: ids of the
+    statements that the vector cores of a block execute alike.
     """
 
     kernel: str
@@ -34,7 +34,7 @@ class LaunchState:
     log: FindingLog
     tensor_names: Sequence[str]
     groups: Sequence[tuple[int, int]]
-    same_work: bool = False
+    same_work: frozenset[int] = frozenset()
     blocks: BlockAccesses = field(default_factory=BlockAccesses)
 
 

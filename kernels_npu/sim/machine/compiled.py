@@ -34,8 +34,8 @@ from kernels_npu.sim.machine.memory import GmArg
 from kernels_npu.sim.machine.program import CoreProgram
 from kernels_npu.sim.machine.scheduler import Running, Scheduler
 from kernels_npu.sim.machine.slots import SlotGroup, make_slots
+from kernels_npu.sim.machine.vector_split import same_on_both_cores
 from kernels_npu.sim.passes import LoweredKernel, lower
-from kernels_npu.sim.passes.rewriting import variables
 from kernels_npu.sim.reporting import record_launch
 from kernels_npu.sim.soc import Soc
 
@@ -80,9 +80,7 @@ class CompiledKernel:
             for s in ir.walk(func.body)
         )
         self._written = _written_tensors(self.lowered)
-        self._same_work = not any(
-            var is self.func.vid for stmt in ir.walk(self.lowered.vector) for var in variables(stmt)
-        )
+        self._same_work = same_on_both_cores(self.lowered.vector, self.func.vid)
 
     @property
     def name(self) -> str:

@@ -113,9 +113,19 @@ class Monitor:
     def touch_element(
         self, agent: int, cells: list[Cell], run: Cell, site: int, *, write: bool
     ) -> int:
-        """Check an element access of a scalar unit against `cells`; its clock, to be recorded."""
+        """Check an element access of a scalar unit against `cells`; its clock, to be recorded.
+
+        Where the vector unit has touched the element, the compiler lets the scalar unit wait for it, and
+        with it everything that the scalar unit issues from then on.
+        """
         known = self._current(agent)
         partner = self._partners[agent]
+        for other in cells:
+            if self._meets_vector(other, partner, known, write):
+                core = agent // AGENTS_PER_CORE
+                self.acquire(core, "S", self.release(core, "V"))
+                known = self._current(agent)
+                break
         for other in cells:
             writer = other.writer
             if (
@@ -131,6 +141,13 @@ class Monitor:
                     if reader != agent and when > known[reader] and reader != partner:
                         self.on_hazard("WAR", reader, where, agent, site, run, other)
         return self._own[agent]
+
+    @staticmethod
+    def _meets_vector(cell: Cell, vector: int, known: Clock, write: bool) -> bool:
+        if cell.writer == vector and cell.write_clock > known[vector]:
+            return True
+        when, _ = cell.readers.get(vector, (0, 0)) if write else (0, 0)
+        return when > known[vector]
 
     def against_elements(
         self, agent: int, trace: ElementTrace, cell: Cell, site: int, *, write: bool

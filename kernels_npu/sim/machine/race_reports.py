@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernels_npu.sim.machine.cells import Cell
 from kernels_npu.sim.machine.cross_block import Touch
-from kernels_npu.sim.machine.findings import ERROR, Access, Finding
+from kernels_npu.sim.machine.findings import ERROR, WARNING, Access, Finding
 from kernels_npu.sim.machine.operands import Rect
 from kernels_npu.sim.machine.shadow import AGENTS_PER_CORE, CORES, CORES_PER_BLOCK, PIPES
 from kernels_npu.sim.machine.sites import Site
@@ -55,11 +55,11 @@ class RaceReports:
         )
         same_block = before.block == after.block
         if (
-            launch.same_work
-            and kind == "WAW"
+            kind == "WAW"
             and same_block
             and before.core != after.core
             and before.site.stmt is after.site.stmt
+            and id(before.site.stmt) in launch.same_work
         ):
             return  # every core stores the same bytes to the same place
         # Both AIVs run the same text: one mistake there is one finding.
@@ -67,13 +67,16 @@ class RaceReports:
         key = ("race", kind, kinds, before.site.stmt.loc, after.site.stmt.loc)
         if launch.log.seen(key):
             return
+        # The scalar unit is done with an access when it issues the next instruction; CANN asks for a flag
+        # all the same.
+        by_scalar = first_pipe_is_scalar(old, new)
         memory = group.memory_of(other, new)
         first, second = (self._access(side, memory) for side in (before, after))
         launch.log.add(
             key,
             Finding(
                 code=_CODES[kind],
-                severity=ERROR,
+                severity=WARNING if by_scalar else ERROR,
                 message=f"Potential {kind} hazard detected at {first.memory}"
                 + ("" if same_block else " between blocks"),
                 kernel=launch.kernel,
@@ -143,6 +146,12 @@ _BETWEEN_BLOCKS = (
     "blocks run in any order and at the same time: give each block its own bytes, "
     "or add with T.tile.atomic_add"
 )
+
+
+def first_pipe_is_scalar(old: int, new: int) -> bool:
+    """Whether the older access is the scalar unit's and the newer one of the same core."""
+    same_core = old // AGENTS_PER_CORE == new // AGENTS_PER_CORE
+    return same_core and PIPES[old % AGENTS_PER_CORE] == "S"
 
 
 def missing_edge(first: Access, second: Access) -> str:
