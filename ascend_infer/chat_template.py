@@ -65,8 +65,7 @@ def _require_jinja() -> None:
 
 
 def _environment() -> Any:
-    """A sandbox with the options, the tag, the filter and the functions that Hugging Face templates are
-    written for."""
+    """A sandbox with the options, tag, filter and functions that Hugging Face templates expect."""
     import jinja2
     from jinja2.ext import Extension
     from jinja2.sandbox import ImmutableSandboxedEnvironment

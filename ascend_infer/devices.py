@@ -1,8 +1,8 @@
 """What `--device` means: which torch device serves it, and what must happen before it can.
 
 The simulated NPU and torch_npu cannot share a process, because both are torch's device "npu". The
-command line therefore starts `--device sim` again with torch_npu's automatic loading switched off when
-torch_npu is installed (`restart_environment`); a library caller gets the coded error instead.
+command line therefore starts `--device sim` again with torch_npu's automatic loading switched off
+when torch_npu is installed (`restart_environment`); a library caller gets the coded error instead.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Device:
 
 
 def torch_npu_installed() -> bool:
-    """Whether the real torch_npu is installed; it is not imported. The simulator's shim is not it."""
+    """Whether the real torch_npu is installed, without importing it; the shim does not count."""
     shim = sys.modules.get("torch_npu")
     if shim is not None:
         return getattr(shim, "__file__", None) is not None
@@ -68,8 +68,8 @@ def open_device(name: str) -> Device:
     """Make the device called `name` (one of `DEVICES`) ready.
 
     Raises:
-        EnvironmentProblem: AI-CLI-002 when this installation does not have it, AI-CLI-005 without torch;
-            AI-DEV-001/002 from the simulated device itself.
+        EnvironmentProblem: AI-CLI-002 when this installation does not have it, AI-CLI-005 without
+            torch; AI-DEV-001/002 from the simulated device itself.
     """
     require_torch()
     if name != "auto":
@@ -108,8 +108,8 @@ def _open(name: str, reason: str) -> Device:
 def _use_one_thread() -> None:
     """One thread for torch's matrix products, unless OMP_NUM_THREADS asks for more.
 
-    A simulated decode step is hundreds of short operations: waking and joining threads for each costs
-    more than they save, and several times the step when other processes use the cores.
+    A simulated decode step is hundreds of short operations: waking and joining threads for each
+    costs more than they save, and several times the step when other processes use the cores.
     """
     import torch
 
@@ -118,7 +118,7 @@ def _use_one_thread() -> None:
 
 
 def require_torch() -> None:
-    """Refuse to go on without torch: AI-CLI-005. Commands call this before they import what needs it."""
+    """Refuse to go on without torch, AI-CLI-005; called before importing what needs torch."""
     try:
         import torch  # noqa: F401
     except (ImportError, OSError, RuntimeError) as error:

@@ -1,7 +1,7 @@
 """The engine: prompts in, tokens out. Prefill runs eagerly, decode steps go through one runner.
 
-A decode step is one batch of all running sequences; a sequence that ends leaves the batch, and a waiting
-request takes its place as soon as its worst case fits into the KV cache.
+A decode step is one batch of all running sequences; a sequence that ends leaves the batch, and a
+waiting request takes its place as soon as its worst case fits into the KV cache.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class Engine:
 
 
 def check_request(request: Request, config: ModelConfig) -> None:
-    """Refuse a request that a model cannot run whatever its cache; raises what `Engine.generate` raises."""
+    """Refuse a request that a model cannot run whatever its cache; raises as `Engine.generate`."""
     vocab, prompt = config.vocab_size, request.prompt_token_ids
     if not prompt:
         raise UsageError(

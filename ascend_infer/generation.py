@@ -28,7 +28,8 @@ from kernels_npu import registry
 from kernels_npu.errors import AscendInferError, UsageError
 from kernels_npu.evidence import Evidence
 
-#: Rounds of the eager/replay comparison in `generate --verify`; `ascend-infer verify model` does more.
+#: Rounds of the eager/replay comparison in `generate --verify`;
+#: `ascend-infer verify model` does more.
 _ROUNDS = 2
 
 
@@ -56,7 +57,7 @@ class GenerateOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceResult:
-    """One prompt and its continuation; texts are None when token ids were given and no tokenizer is there."""
+    """One prompt and its continuation; texts are None for token ids without a tokenizer."""
 
     prompt: str | None
     prompt_token_ids: tuple[int, ...]
@@ -186,7 +187,8 @@ def verify_replay(
         session.runner,
         KvState(tensors=session.model.cache.by_name(), block_size=block_size),
         rounds=rounds,
-        # Two blocks: lengths on both sides of a block border, at a bearable cost per simulated step.
+        # Two blocks: lengths on both sides of a block border, at a bearable cost per
+        # simulated step.
         max_context=min(2 * block_size, session.model.config.max_position),
         depth="every-bucket" if every_bucket else "smallest-bucket",
         progress=lambda done, _total: report.step(done),

@@ -10,9 +10,9 @@ from kernels_npu import registry
 def launch_counts() -> dict[str, dict[str, int]]:
     """Launches since `reset_launch_counts`, per operator and implementation.
 
-    A launch that is captured into a graph counts when the graph is replayed. The simulated device counts
-    its kernels itself; everything else, references that stand in for a kernel included, is counted by what
-    was recorded.
+    A launch that is captured into a graph counts when the graph is replayed. The simulated device
+    counts its kernels itself; everything else, references that stand in for a kernel included, is
+    counted by what was recorded.
     """
     counts: dict[str, dict[str, int]] = {}
     for (op, implementation), launches in registry.launch_counts().items():

@@ -45,7 +45,7 @@ def kv_bytes_per_token(config: ModelConfig, itemsize: int) -> int:
 
 
 def available_bytes(api: DeviceApi) -> int | None:
-    """Memory that is free now: the device's, and the host's where the device lives in it; None if unknown."""
+    """Free memory: the device's, and the host's where the device lives in it; None if unknown."""
     free = api.memory().free
     host = _host_bytes() if api.simulated or not api.supports_graphs else None
     known = [value for value in (free, host) if value is not None]
@@ -53,7 +53,7 @@ def available_bytes(api: DeviceApi) -> int | None:
 
 
 def _host_bytes() -> int | None:
-    """What Linux calls available, or what this process's control group leaves, whichever is less."""
+    """What Linux calls available or this process's control group leaves, whichever is less."""
     found = [
         int(line.split()[1]) * 1024
         for line in _lines("/proc/meminfo")

@@ -1,7 +1,7 @@
 """The reference model: transformers on the host in float32, with the weights that our model has.
 
-It can run in this process, or in one of its own: transformers looks at every accelerator that torch knows,
-and must not meet the simulated one.
+It can run in this process, or in one of its own: transformers looks at every accelerator that torch
+knows, and must not meet the simulated one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ Tokens = tuple[Sequence[int], Sequence[int]]
 def logits(source: WeightSource, generations: Sequence[Tokens]) -> list[torch.Tensor]:
     """What the reference would have chosen each output token from, per generation.
 
-    Each result is float32 `[output tokens, vocab]`; the reference sees the given tokens, not its own.
+    Each result is float32 `[output tokens, vocab]`; the reference sees the given
+    tokens, not its own.
 
     Raises:
         EnvironmentProblem: AI-MODEL-015 when transformers is not installed.
@@ -43,7 +44,8 @@ def logits(source: WeightSource, generations: Sequence[Tokens]) -> list[torch.Te
         # The last output token is never fed back.
         tokens = torch.tensor([[*prompt, *output[:-1]]], dtype=torch.int64)
         with torch.no_grad():
-            # Only the rows that chose an output token: those of a long prompt would fill the memory.
+            # Only the rows that chose an output token: those of a long prompt would
+            # fill the memory.
             kept = model(tokens, use_cache=False, logits_to_keep=len(output)).logits
         results.append(kept[0].float())
     return results
@@ -149,7 +151,8 @@ def hf_values(config: ModelConfig) -> dict[str, Any]:
     if scaling.kind == "factors":
         raise UnsupportedError(
             "AI-MODEL-034",
-            "transformers has no RoPE with one stored factor per frequency, which this GGUF file uses",
+            "transformers has no RoPE with one stored factor per frequency, "
+            "which this GGUF file uses",
             fix="compare with the model's safetensors directory",
         )
     rope: dict[str, Any] = {"rope_type": scaling.kind, "rope_theta": config.rope_theta}

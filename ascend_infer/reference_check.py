@@ -1,8 +1,8 @@
 """The independent reference: transformers in float32 with the same dequantised weights.
 
-The engine keeps the logits that chose each of its tokens. Here the same tokens are given to transformers
-in one pass (teacher forcing), so both sides see the same context at every step and one early difference
-cannot hide the later ones.
+The engine keeps the logits that chose each of its tokens. Here the same tokens are given to
+transformers in one pass (teacher forcing), so both sides see the same context at every step and one
+early difference cannot hide the later ones.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from kernels_npu.errors import UsageError
 _FLOAT32_TOLERANCE = 1e-3
 
 
-#: Root mean square of a row's differences, as a multiple of the tolerance, that is no rounding any more.
-#: Correct decoders stay below 0.2 with real weights and near 1 with random ones; unrelated logits are
-#: above 2.5 in bfloat16 and far above in float16.
+#: Root mean square of a row's differences, as a multiple of the tolerance, that is no rounding any
+#: more. Correct decoders stay below 0.2 with real weights and near 1 with random ones; unrelated
+#: logits are above 2.5 in bfloat16 and far above in float16.
 _ROW_LIMIT = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """Rows where the reference's two best logits differ by more than the tolerance, and how many of them
-    have the reference's most likely token."""
+    """Rows where the reference's two best logits differ by more than the tolerance.
+
+    agreements: how many of them have the reference's most likely token.
+    """
 
     rows: int
     agreements: int
@@ -42,9 +44,9 @@ class Decided:
 class ReferenceReport:
     """What a comparison of decode steps with the reference found.
 
-    steps: decode steps compared. Prefill is not one of them; its rows (one per sequence, which chose the
-        first token) are judged in the same way and have figures of their own.
-    tolerance: change of a gap between logits that rounding to the dtype explains, see `logit_tolerance`.
+    steps: decode steps compared. Prefill is not one of them; its rows (one per sequence, which
+        chose the first token) are judged in the same way and have figures of their own.
+    tolerance: how far rounding to the dtype moves a gap between logits, see `logit_tolerance`.
     top1_agreement: share of all steps whose most likely token is the reference's, 0.0 to 1.0.
     worst_row: largest root mean square of one row's differences, prefill included.
     """
@@ -60,8 +62,11 @@ class ReferenceReport:
 
     @property
     def passed(self) -> bool:
-        """Whether every row that the reference decides clearly was decided the same way, and no row is
-        further from the reference's than rounding explains."""
+        """Whether all rows agree with the reference as far as rounding lets them.
+
+        Every row that the reference decides clearly was decided the same way, and no row is further
+        from the reference's than rounding explains.
+        """
         same = all(d.agreements == d.rows for d in (self.decided, self.prefill_decided))
         return same and self.worst_row <= _ROW_LIMIT * self.tolerance
 
@@ -94,8 +99,8 @@ def check_against_reference(
 
     Args:
         dtype: what the generations were computed in; sets the tolerance.
-        isolated: run transformers in a process of its own, where no simulated device and no torch_npu
-            is loaded.
+        isolated: run transformers in a process of its own, where no simulated device and no
+            torch_npu is loaded.
 
     Raises:
         UsageError: AI-MODEL-034 when no logits were kept.
@@ -157,8 +162,9 @@ def compare_logits(
 def logit_tolerance(reference: torch.Tensor, dtype: torch.dtype, num_layers: int) -> float:
     """The change of a difference between two logits that rounding explains.
 
-    Each layer rounds its result to `dtype`; independent roundings add up like a random walk, so a logit is
-    off by about eps * sqrt(layers) of the largest one, and two logits move against each other by twice that.
+    Each layer rounds its result to `dtype`; independent roundings add up like a random walk, so a
+    logit is off by about eps * sqrt(layers) of the largest one, and two logits move against each
+    other by twice that.
     """
     per_logit = torch.finfo(dtype).eps * float(reference.abs().max()) * math.sqrt(num_layers)
     return max(_FLOAT32_TOLERANCE, 2 * per_logit)

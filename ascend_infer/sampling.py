@@ -41,7 +41,7 @@ class SamplingParams:
 
 
 class Sampler:
-    """One request's choices: its own generator, so that a batch gives what the request gives alone."""
+    """One request's choices, with a generator of its own: in a batch it gives the same as alone."""
 
     def __init__(self, params: SamplingParams) -> None:
         import torch
@@ -75,8 +75,9 @@ class Sampler:
 def filtered_probabilities(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:
     """Probabilities after temperature, then top-k, then top-p: `[vocab]`, they sum to 1.
 
-    top-p keeps the smallest set of most likely tokens whose probability reaches `top_p`. Tokens that
-    tie with the last kept one are kept by top-k, so the result does not depend on a sort's order.
+    top-p keeps the smallest set of most likely tokens whose probability reaches `top_p`.
+    Tokens that tie with the last kept one are kept by top-k, so the result does not depend on
+    a sort's order.
     """
     import torch
 

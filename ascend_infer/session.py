@@ -85,7 +85,8 @@ class SessionOptions:
         if self.cache_blocks <= rows:
             raise UsageError(
                 "AI-VERIFY-002",
-                f"the KV cache has {self.cache_blocks} blocks, verifying {rows} rows needs {rows + 1}",
+                f"the KV cache has {self.cache_blocks} blocks, "
+                f"verifying {rows} rows needs {rows + 1}",
                 rule="each sequence owns a block at least, and one guard block is owned by none",
                 fix=f"pass --num-blocks {2 * rows + 1} or more, or leave it out",
             )
@@ -119,8 +120,9 @@ def open_session(source: WeightSource, device: Device, options: SessionOptions) 
     """Load the weights onto `device` and build everything around them. Graphs are not captured yet.
 
     Raises:
-        UsageError: AI-CLI-003 when strictness and the other options exclude each other, AI-MODEL-035
-            when cache and buffers do not fit into memory, AI-MODEL-010 .. 016 for unusable weights.
+        UsageError: AI-CLI-003 when strictness and the other options exclude each other,
+            AI-MODEL-035 when cache and buffers do not fit into memory, AI-MODEL-010 .. 016 for
+            unusable weights.
     """
     dtype, target = DTYPES[options.dtype], device.torch_device
     config, plan, api = source.config, options.plan, device_api(target)
@@ -158,7 +160,7 @@ def open_session(source: WeightSource, device: Device, options: SessionOptions) 
 
 
 def _refuse_contradictions(options: SessionOptions, plan: BucketPlan, api: DeviceApi) -> None:
-    """What would make a strict session fail at its first decode step, after the prompts have run."""
+    """What would fail a strict session at its first decode step, after the prompts have run."""
     if not (options.strict and options.graph):
         return
     if not api.supports_graphs:
@@ -170,7 +172,7 @@ def _refuse_contradictions(options: SessionOptions, plan: BucketPlan, api: Devic
     if plan.largest < options.max_batch:
         raise UsageError(
             "AI-CLI-003",
-            f"--strict refuses eager decode steps, and no bucket of {list(plan.sizes)} holds a batch "
-            f"of {options.max_batch}",
+            f"--strict refuses eager decode steps, and no bucket of {list(plan.sizes)} "
+            f"holds a batch of {options.max_batch}",
             fix=f"add {options.max_batch} to --buckets, or leave out --strict",
         )

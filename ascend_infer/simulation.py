@@ -13,7 +13,8 @@ from kernels_npu.errors import UsageError
 if TYPE_CHECKING:
     from kernels_npu.sim.config import Checks
 
-#: Schedules under which a kernel must give the same bits: as issued, as late as allowed, random orders.
+#: Schedules under which a kernel must give the same bits: as issued, as late as allowed,
+#: random orders.
 SCHEDULES = (("eager", 0), ("late", 0), ("random", 1), ("random", 2), ("random", 3))
 
 

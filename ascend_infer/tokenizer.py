@@ -1,4 +1,4 @@
-"""Text to token ids and back, for a model directory or a single GGUF file. Nothing is downloaded."""
+"""Text to token ids and back, for a model directory or a GGUF file; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -120,8 +120,10 @@ def _from_directory(path: Path) -> Tokenizer:
 
 
 def _chat_template(path: Path, config: Mapping[str, Any]) -> str | None:
-    """The template of the model directory: a file of its own, or in the tokenizer's configuration, where
-    older files list several by name."""
+    """The template of the model directory: a file of its own, or in the tokenizer's configuration.
+
+    Older configurations list several by name.
+    """
     file = path / "chat_template.jinja"
     if file.is_file():
         try:

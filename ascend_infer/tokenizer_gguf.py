@@ -1,7 +1,7 @@
 """Building a tokenizer from the metadata of a GGUF file.
 
-The file stores the vocabulary and a name for the way text is cut before merging (`tokenizer.ggml.pre`);
-the cutting rules themselves are known by that name only.
+The file stores the vocabulary and a name for the way text is cut before merging
+(`tokenizer.ggml.pre`); the cutting rules themselves are known by that name only.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code.
 
-    Errors raised on purpose are printed with their code; any other exception is a defect of ours and
-    keeps its traceback. With `--json` standard output gets its one object in every case.
+    Errors raised on purpose are printed with their code; any other exception is a defect of ours
+    and keeps its traceback. With `--json` standard output gets its one object in every case.
     """
     from ascend_infer.cli import output
 
@@ -75,7 +75,7 @@ def _defect(error: Exception) -> AscendInferError:
 
 
 def _is_wrong_use(error: AscendInferError) -> bool:
-    """Also when another error reports it: a capture that fails because no kernel serves the model."""
+    """Also when another error reports it: a capture fails because no kernel serves the model."""
     return isinstance(error, _WRONG_USE) or isinstance(error.__cause__, _WRONG_USE)
 
 

@@ -1,4 +1,4 @@
-"""What commands print: one JSON object, or text and tables for people. Logs go to standard error."""
+"""What commands print: one JSON object, or text and tables for people; logs go to stderr."""
 
 from __future__ import annotations
 

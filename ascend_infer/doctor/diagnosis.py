@@ -121,7 +121,8 @@ def _torch(answer: Answer) -> Finding:
             name="torch",
             verdict=BROKEN,
             evidence="not installed" if absent else answer.failure,
-            advice="pip install 'ascend-infer[sim]' (CPU wheels: --index-url of pytorch.org/whl/cpu)",
+            advice="pip install 'ascend-infer[sim]' "
+            "(CPU wheels: --index-url of pytorch.org/whl/cpu)",
         )
     values = answer.values
     build = f"CUDA {values['cuda']}" if values["cuda"] else "no CUDA"

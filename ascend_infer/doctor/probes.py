@@ -1,7 +1,7 @@
 """Questions to an installation, each asked in a child process with a time limit.
 
-A probe is a short Python program that prints one JSON object. Importing torch or torch_npu can crash the
-process or hang on a device; the parent only sees that and says so.
+A probe is a short Python program that prints one JSON object. Importing torch or torch_npu can
+crash the process or hang on a device; the parent only sees that and says so.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ BUILT_IN = (
 
 @dataclass(frozen=True, kw_only=True)
 class ModelLocation:
-    """Where a model is: `kind` is `gguf` (path is a file) or `safetensors` (path is a directory)."""
+    """Where a model is: `kind` is `gguf` (`path` is a file) or `safetensors` (a directory)."""
 
     name: str
     kind: str

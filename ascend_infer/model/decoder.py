@@ -150,7 +150,7 @@ class DecoderModel:
         value: torch.Tensor,
         mask: torch.Tensor | None,
     ) -> torch.Tensor:
-        """Attention of a prompt to itself; `query` `[tokens, q_heads, head_dim]`, same shape out."""
+        """Attention of a prompt to itself; `query` and result `[tokens, q_heads, head_dim]`."""
         group = self.config.num_q_heads // self.config.num_kv_heads
 
         def heads_first(tensor: torch.Tensor, repeat: int) -> torch.Tensor:

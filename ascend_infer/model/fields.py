@@ -99,7 +99,7 @@ class Fields:
 
 
 def _short(value: object) -> str:
-    """The value as it is written, unless that fills the screen (or is refused, for whole numbers)."""
+    """The value as written, unless that fills the screen (or is refused, for whole numbers)."""
     if isinstance(value, int) and abs(value) > 10**30:
         return "a whole number of more than 30 digits"
     text = repr(value)

@@ -40,7 +40,7 @@ _T = TypeVar("_T", str, int, float, bool)
 
 @dataclass(frozen=True, kw_only=True)
 class GgufTensor:
-    """A tensor's entry: `shape` in row-major order, `offset` in bytes from the start of the file."""
+    """A tensor's entry: `shape` in row-major order, `offset` in bytes from the file's start."""
 
     name: str
     shape: tuple[int, ...]
@@ -58,14 +58,14 @@ class GgufFile:
     data: mmap.mmap
 
     def value(self, key: str, kind: type[_T]) -> _T | None:
-        """The metadata under `key`, None when there is none; AI-MODEL-011 when it is not a `kind`."""
+        """The metadata under `key`, None if there is none; AI-MODEL-011 if it is not a `kind`."""
         found = self.metadata.get(key)
         if found is not None and not _is(found, kind):
             raise corrupt(self.path, f"{key} is {found!r:.60}, expected {_KINDS[kind]}")
         return found
 
     def array(self, key: str, kind: type[_T]) -> list[_T]:
-        """The list under `key`, empty when there is none; AI-MODEL-011 unless all items are a `kind`."""
+        """The list under `key`, empty if there is none; AI-MODEL-011 unless all are a `kind`."""
         found = self.metadata.get(key)
         if found is None:
             return []
@@ -78,7 +78,7 @@ class GgufFile:
         """Map `path` and read its header.
 
         Raises:
-            UsageError: AI-MODEL-010 when the file cannot be opened, AI-MODEL-011 when it is corrupt.
+            UsageError: AI-MODEL-010 when the file cannot be opened, 011 when it is corrupt.
         """
         try:
             with path.open("rb") as file:

@@ -21,9 +21,9 @@ _UNSCALED = ("default", "none")
 class RopeScaling:
     """How the base frequencies are changed for long contexts.
 
-    kind: `default` (unchanged), `linear` (divided by `factor`), `llama3` (low frequencies divided by
-    `factor`, with a smooth band between) or `factors` (divided by one stored number per frequency,
-    which is how GGUF files carry the `llama3` kind).
+    kind: `default` (unchanged), `linear` (divided by `factor`), `llama3` (low frequencies divided
+    by `factor`, with a smooth band between) or `factors` (divided by one stored number per
+    frequency, which is how GGUF files carry the `llama3` kind).
     """
 
     kind: str = "default"

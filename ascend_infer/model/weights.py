@@ -33,7 +33,7 @@ class WeightSource(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerWeights:
-    """One decoder layer. Fused rows: Q, then K, then V; gate, then up. Linear weights `[out, in]`."""
+    """One decoder layer: linear weights `[out, in]`, rows fused as Q, K, V and as gate, up."""
 
     input_norm: torch.Tensor
     qkv: torch.Tensor
@@ -91,21 +91,27 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
 
 
 def require_layers(source: WeightSource) -> None:
-    """Refuse weights without the last layer, before as many layers as the configuration says are made room
-    for: the number may be absurd. AI-MODEL-012."""
+    """Refuse weights without the last layer, AI-MODEL-012.
+
+    Called before room is made for as many layers as the configuration says: the number may
+    be absurd.
+    """
     last = f"model.layers.{source.config.num_layers - 1}.input_layernorm.weight"
     if last not in source.names():
         raise _lacks(source, [last])
 
 
 def refuse_more_layers(source: WeightSource) -> None:
-    """Refuse weights with more layers than the configuration names, AI-MODEL-016: a model cut short answers
-    in fluent nonsense."""
+    """Refuse weights with more layers than the configuration names, AI-MODEL-016.
+
+    A model cut short answers in fluent nonsense.
+    """
     more = f"model.layers.{source.config.num_layers}.input_layernorm.weight"
     if more in source.names():
         raise UsageError(
             "AI-MODEL-016",
-            f"{source.path} holds more layers than the {source.config.num_layers} of its configuration",
+            f"{source.path} holds more layers than "
+            f"the {source.config.num_layers} of its configuration",
             fix="use the configuration that belongs to these weights",
         )
 
@@ -173,7 +179,8 @@ def _checked(source: WeightSource, name: str, shape: tuple[int, ...]) -> torch.T
     if tuple(tensor.shape) != shape:
         raise UsageError(
             "AI-MODEL-013",
-            f"{source.path}: {name} has shape {tuple(tensor.shape)}, the configuration needs {shape}",
+            f"{source.path}: {name} has shape {tuple(tensor.shape)}, "
+            f"the configuration needs {shape}",
             fix="use the configuration that belongs to these weights",
         )
     if not tensor.is_floating_point():

@@ -1,3 +1,3 @@
-"""`ascend-infer verify`: operators, the decode block, or a whole model, each as a list of results."""
+"""`ascend-infer verify`: operators, the decode block or a whole model, as lists of results."""
 
 from __future__ import annotations

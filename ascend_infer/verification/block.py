@@ -1,6 +1,7 @@
 """The decode block: the first layers of a model with its head, as one decode step.
 
-Small enough to run under every schedule, and complete: all operators in their real order and shapes.
+Small enough to run under every schedule, and complete: all operators in their real
+order and shapes.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ def verify_block(
 ) -> CheckReport:
     """One decode step of `layers` layers on `device`.
 
-    It is compared with the references on the CPU, under every schedule of the simulated NPU, and eager
-    with replay for every bucket.
+    It is compared with the references on the CPU, under every schedule of the simulated NPU, and
+    eager with replay for every bucket.
     """
     report = reporter or Silent()
     options.require_room_to_verify()

@@ -1,4 +1,4 @@
-"""A whole model: decoded steps against transformers, a batch against its rows alone, eager against replay."""
+"""A whole model: steps against transformers, a batch against its rows, eager against replay."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def verify_model(
 
 
 def _against_reference(session: Session, generations: Sequence[Generation]) -> CheckResult:
-    """The comparison with transformers; one that cannot be made has failed, the other checks have not."""
+    """The comparison with transformers; when it cannot be made, only this check has failed."""
     values: dict[str, Any]
     try:
         report = check_against_reference(

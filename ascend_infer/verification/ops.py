@@ -1,7 +1,8 @@
 """Operators: each kernel against its reference, under several schedules of the simulated NPU.
 
-A schedule decides when asynchronous effects land. A kernel with all its synchronisation in place gives the
-same bits under every one of them; its distance from the reference is judged by the operator's own tolerance.
+A schedule decides when asynchronous effects land. A kernel with all its synchronisation in place
+gives the same bits under every one of them; its distance from the reference is judged by the
+operator's own tolerance.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from kernels_npu.spec import OpSpec, Tolerance, Workload, all_specs
 
 _DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
-#: Results of one call: the returned tensor and every argument changed in place, by name, on the host.
+#: Results of one call: the returned tensor and every argument changed in place, by
+#: name, on the host.
 Outputs = dict[str, torch.Tensor]
 
 
@@ -39,7 +41,7 @@ class OpsOptions:
 def verify_ops(
     device: Device, options: OpsOptions, reporter: Reporter | None = None
 ) -> CheckReport:
-    """Every operator, workload and dtype on `device`; several schedules when it is the simulated one.
+    """Every operator, workload and dtype on `device`; several schedules if it is simulated.
 
     Raises:
         UsageError: AI-CLI-001 for an operator that does not exist.

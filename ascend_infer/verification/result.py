@@ -10,8 +10,9 @@ from kernels_npu.evidence import Evidence
 
 @dataclass(frozen=True, kw_only=True)
 class CheckResult:
-    """One check. subject: what was checked; check: against what; detail: figures, or what went wrong.
+    """The result of one check.
 
+    subject: what was checked; check: against what; detail: figures, or what went wrong;
     values: the same figures for JSON.
     """
 
