@@ -1,8 +1,8 @@
 """What every implementation of an operator asks of its arguments: fitting dtypes, shapes, ranges.
 
-The registry looks before a reference runs, a kernel's own `check` begins with it. Where broadcasting
-would make something of a wrong shape, an error says what was expected. Kernels ask for more: see the
-`check` of each, and `requirements`.
+The registry looks before a reference runs, a kernel's own `check` begins with it. Where
+broadcasting would make something of a wrong shape, an error says what was expected. Kernels ask for
+more: see the `check` of each, and `requirements`.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def paged_decode_attention(
     sliding_window: int = 0,
     logits_soft_cap: float = 0.0,
 ) -> None:
-    """`query[batch, q_heads, head_dim]`, caches, one row of the table and one length per sequence."""
+    """`query[batch, q_heads, head_dim]`, caches, a row of the table and a length per sequence."""
     op = "paged_decode_attention"
     require_floating(op, "query", query)
     require_shape(op, "query", query, None, None, None)

@@ -1,9 +1,10 @@
 """The catalogue of error codes: code -> its meaning in one line.
 
 Families: SRC kernel source, TYPE dtypes and shapes of a launch, MEM on-chip memory, SYNC flags and
-barriers, RACE unordered accesses, INIT uninitialised data, BOUND out of bounds, DEV simulated device,
-CAP graph capture, STREAM stream order, OP operators and their registry, GRAPH decode graphs,
-VERIFY failed verification, MODEL configs, weights and tokenizers, CLI the command line, ENV installation.
+barriers, RACE unordered accesses, INIT uninitialised data, BOUND out of bounds, DEV simulated
+device, CAP graph capture, STREAM stream order, OP operators and their registry, GRAPH decode
+graphs, VERIFY failed verification, MODEL configs, weights and tokenizers, CLI the command line,
+ENV installation.
 """
 
 from __future__ import annotations
@@ -134,12 +135,18 @@ CODES: dict[str, str] = {
     "AI-OP-005": "A scalar argument of an operator is outside its range.",
     "AI-OP-006": "No kernel here can serve this head size, hidden size or group size.",
     "AI-OP-007": "The operator has no implementation for this device.",
-    "AI-OP-008": "An operator would have to fall back to its reference, and the registry is strict.",
+    "AI-OP-008": (
+        "An operator would have to fall back to its reference, and the registry is strict."
+    ),
     "AI-ENV-010": "The installed tilelang has no adapter dialect for Ascend A2/A3.",
     "AI-ENV-011": "Two dialects of tilelang are installed over each other.",
-    "AI-ENV-012": "ASCEND_INFER_DIALECT has an unknown value, or names a dialect that is not installed.",
+    "AI-ENV-012": (
+        "ASCEND_INFER_DIALECT has an unknown value, or names a dialect that is not installed."
+    ),
     "AI-ENV-013": "Kernels are built with the dialect of another device than the one they run on.",
-    "AI-STREAM-010": "torch_npu offers no way to read the current stream that keeps the order of work.",
+    "AI-STREAM-010": (
+        "torch_npu offers no way to read the current stream that keeps the order of work."
+    ),
     "AI-STREAM-011": "The current stream of torch_npu is the null stream.",
     "AI-RACE-001": "Read after write: nothing orders the read after the write.",
     "AI-RACE-002": "Write after read: nothing orders the write after the read.",

@@ -173,8 +173,10 @@ def strict(enabled: bool = True) -> Iterator[None]:
 
 @contextlib.contextmanager
 def recording() -> Iterator[Launches]:
-    """Around the capture of a graph: what launches inside is not counted but given to the caller, who
-    says at each replay that it has happened (`count_launches`)."""
+    """Around the capture of a graph: what launches inside is given to the caller, not counted.
+
+    The caller says at each replay that it has happened (`count_launches`).
+    """
     recorded: Launches = Counter()
     token = _recording.set(recorded)
     try:
@@ -192,8 +194,8 @@ def count_launches(launches: Mapping[tuple[str, str], int]) -> None:
 def launch_counts() -> dict[tuple[str, str], int]:
     """(operator, implementation) -> launches since the last reset.
 
-    Launches that really executed: eager and replayed ones, not captured ones. Replays are counted by
-    the simulated device for its kernels, and by the runner of the graphs for everything else.
+    Launches that really executed: eager and replayed ones, not captured ones. Replays are counted
+    by the simulated device for its kernels, and by the runner of the graphs for everything else.
     """
     with _counting:
         counts = Counter(_counts)
@@ -230,7 +232,8 @@ def _kernel(operator: Operator, simulated: bool) -> Callable[..., Any]:
             f"{operator.name}: the device is {device}, but kernels are built with the "
             f"{dialect.name}'s dialect",
             rule="the adapter's kernels run on a real NPU, the simulator's on the simulated one",
-            fix=f"enable the simulated device before the first kernel, or set {dialect.VARIABLE}=sim"
+            fix="enable the simulated device before the first kernel, "
+            f"or set {dialect.VARIABLE}=sim"
             if simulated
             else "install the adapter tilelang on this host, or choose --device sim",
         )

@@ -107,7 +107,7 @@ def reshape_and_cache(
     value_cache: torch.Tensor,
     slot_mapping: torch.Tensor,
 ) -> None:
-    """Blocks with slots, heads of a multiple of 16 elements, tokens whose keys fit the unified buffer."""
+    """Blocks with slots, heads of n * 16 elements, tokens whose keys fit the unified buffer."""
     if key_cache.shape[1] == 0:
         raise _unsupported(
             "reshape_and_cache: key_cache has blocks of 0 slots",

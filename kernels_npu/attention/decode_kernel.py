@@ -67,8 +67,10 @@ def paged_decode_attention_kernel(
 
     @T.macro
     def load_pages(cache, block_table, seq, head, first, hidden, seq_len, tile):
-        """Keys or values of the pages from `first` on, without the first `hidden` and what lies beyond
-        `seq_len`: that is not read, and zero rows at the tile's end stand for it.
+        """Keys or values of the pages from `first` on.
+
+        The first `hidden` and what lies beyond `seq_len` are left out: that is not read, and zero
+        rows at the tile's end stand for it.
 
         The copy of the first page starts at the tile's first byte. When it does not fill the tile
         it clears it, so that no stale NaN can meet a probability of 0.

@@ -108,7 +108,8 @@ class DecodeTiling:
                 f"{group} query heads of {self.head_dim} elements per KV head need {used} bytes of "
                 f"{memory}, which has {limit}",
                 "the query heads of a KV head form one tile, so that its cache is read once",
-                "split the query heads over calls, as tensor parallelism does, or allow the reference",
+                "split the query heads over calls, as tensor parallelism does, "
+                "or allow the reference",
             )
 
     @property

@@ -38,8 +38,8 @@ BLOCKS = 24
 def row_tiles(hidden: int) -> tuple[int, int]:
     """(number of pieces, elements of a piece) of a row.
 
-    Equal pieces where there are some not much shorter than possible; else the last one is padded with
-    zeros by its copy, which only the AscendC back end does for a part of a buffer.
+    Equal pieces where there are some not much shorter than possible; else the last one is padded
+    with zeros by its copy, which only the AscendC back end does for a part of a buffer.
     """
     steps, fewest = hidden // 16, -(-hidden // _MAX_WIDTH)
     for tiles in range(fewest, 4 * fewest + 1):
