@@ -1,7 +1,8 @@
 """A PyTorch device called `npu`, in pure Python: tensors, streams, graphs and kernel launches.
 
-`enable()` gives the process the device; afterwards `torch.randn(4, device="npu")`, `.npu()`, `torch.npu`
-and `import torch_npu` work, and compiled TileLang kernels take npu tensors. Needs torch >= 2.13.
+`enable()` gives the process the device; afterwards `torch.randn(4, device="npu")`, `.npu()`,
+`torch.npu` and `import torch_npu` work, and compiled TileLang kernels take npu tensors. Needs
+torch >= 2.13.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`torch.accelerator` for the simulated device: its C++ half cannot ask a Python back end for streams."""
+"""`torch.accelerator`, whose C++ half cannot ask a Python back end for streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the arguments of a dispatched operation to CPU aliases, with the rule that devices do not mix."""
+"""From the arguments of a dispatched operation to CPU aliases; devices do not mix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ Tensor = torch.Tensor
 class Operands:
     """CPU aliases of one call's tensors, in order, with the blocks behind them.
 
-    blocks and hosts run in parallel and hold npu tensors only. CPU scalars (0-dim) pass as they are.
+    blocks and hosts run in parallel and hold npu tensors only. CPU scalars (0-dim)
+    pass as they are.
     """
 
     __slots__ = ("blocks", "hosts", "index", "op", "strangers")

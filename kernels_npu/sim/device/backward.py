@@ -1,7 +1,7 @@
 """Backward passes in the thread that asks for them.
 
-PyTorch gives every device of the accelerator a thread of its own. It counts one device for a Python back
-end, and those threads do not know what is current in the caller's.
+PyTorch gives every device of the accelerator a thread of its own. It counts one device for a Python
+back end, and those threads do not know what is current in the caller's.
 """
 
 from __future__ import annotations

@@ -66,8 +66,11 @@ class CaptureSession:
         (self.launches if kind == "kernel" else self.ops)[name] += 1
 
     def _remember(self, touch: Touch) -> None:
-        """Note what a replay reads and writes. The pool's own blocks are held weakly, so that they die
-        with their tensors and their memory is used again."""
+        """Note what a replay reads and writes.
+
+        The pool's own blocks are held weakly, so that they die with their tensors and their memory
+        is used again.
+        """
         block = touch.block
         key = block.base.data_ptr()
         owner = block.owner
@@ -145,8 +148,8 @@ def forbid(call: str) -> None:
                 "AI-CAP-001",
                 acl_text(call, 107027, "stream is captured"),
                 acl_error=107027,
-                rule=".item(), .cpu(), print, bool(tensor) and every synchronise or query of a stream, "
-                "event or device are illegal during capture, in every mode",
+                rule=".item(), .cpu(), print, bool(tensor) and every synchronise or query of a "
+                "stream, event or device are illegal during capture, in every mode",
                 fix="move it out of the capture, or keep the value on the device",
             )
         )
@@ -165,7 +168,8 @@ def forbid_pageable(call: str) -> None:
                 "AI-CAP-002",
                 acl_text(call, 107030, "operation not permitted in capture mode"),
                 acl_error=107030,
-                rule="a captured copy from or to the host needs pinned memory and non_blocking=True",
+                rule="a captured copy from or to the host needs pinned memory "
+                "and non_blocking=True",
                 fix="copy before the capture into a static buffer, or use "
                 "static.copy_(source.pin_memory(), non_blocking=True)",
             )
@@ -183,8 +187,8 @@ def forbid_generator(method: str) -> None:
         raise session.fail(
             CaptureError(
                 "AI-CAP-008",
-                f"Cannot call NPUGeneratorImpl::{method} while in capture mode during NPU graph capture. "
-                "If you need this call to be captured, please file an issue. "
+                f"Cannot call NPUGeneratorImpl::{method} while in capture mode during NPU graph "
+                "capture. If you need this call to be captured, please file an issue. "
                 "Current npuStreamCaptureStatus: npuStreamCaptureStatusActive",
                 rule="random operations are graph safe, access to the generator's state is not",
                 fix="seed and save the state before the capture",

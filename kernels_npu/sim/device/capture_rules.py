@@ -1,4 +1,4 @@
-"""When a capture may begin and end, with the texts of torch_npu and the numbers of the CANN runtime."""
+"""When a capture may begin and end, with torch_npu's texts and the CANN runtime's numbers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from kernels_npu.sim.device.state import StreamState, current, process
 
 
 def check_begin(captured: bool, stream: StreamState, mode: str) -> None:
-    """Refuse a capture that ACLGraph would refuse; `captured`: the graph object holds one already."""
+    """Refuse a capture that ACLGraph would refuse; `captured`: the graph already holds one."""
     if mode not in MODES:
         raise CaptureError(
             "AI-CAP-010",
-            f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {mode}",
+            "Unknown capture error mode. "
+            f"Expected `global`, `thread_local`, or `relaxed`, got {mode}",
             fix="pass capture_error_mode='global' by keyword",
         )
     if os.environ.get("TASK_QUEUE_ENABLE") == "2":

@@ -26,7 +26,7 @@ _TO_COPY = describe(_aten._to_copy.default, "aten::_to_copy")
 
 
 def to_copy(self: Tensor, **kwargs: Any) -> Tensor:
-    """`aten::_to_copy` from or to npu: another dtype or layout, another device, from or to the host."""
+    """`aten::_to_copy` from or to npu: another dtype, layout or device, the host included."""
     from kernels_npu.sim.device.dispatch import submit, synchronize
 
     operands = Operands("_to_copy")
@@ -137,7 +137,7 @@ def _meet(stream: StreamState, other: StreamState) -> None:
 
 
 def record_stream(self: Tensor, s: torch.Stream) -> None:
-    """`aten::record_stream`: nothing to do, memory here is never reused while a stream may touch it."""
+    """`aten::record_stream`: nothing to do, no memory is reused while a stream may touch it."""
 
 
 KERNELS = {

@@ -12,9 +12,10 @@ from types import MappingProxyType
 class Snapshot:
     """Counts since the last `reset`.
 
-    captures, replays: of whole graphs. eager_launches, replayed_launches: kernel name -> launches of
-    TileLang kernels. eager_ops, replayed_ops: PyTorch operation -> executions on the device.
-    empty_launches: kernel name -> launches left out because the grid was empty or no byte was there.
+    captures, replays: of whole graphs. eager_launches, replayed_launches: kernel name ->
+    launches of TileLang kernels. eager_ops, replayed_ops: PyTorch operation -> executions on the
+    device. empty_launches: kernel name -> launches left out because the grid was empty or no
+    byte was there.
     """
 
     captures: int

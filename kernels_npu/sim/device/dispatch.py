@@ -1,9 +1,10 @@
 """The PrivateUse1 kernels: every leaf operation of aten runs on the CPU aliases of its operands.
 
-One closure per operation is registered with `torch.library`. A closure converts operands to CPU aliases,
-notes the accesses for stream order, runs PyTorch's CPU kernel and wraps the results. On a stream that is
-being captured it records instead (`recording`). Custom operations are not touched: one that has no npu
-implementation fails in PyTorch's usual way instead of silently running on the host.
+One closure per operation is registered with `torch.library`. A closure converts operands to CPU
+aliases, notes the accesses for stream order, runs PyTorch's CPU kernel and wraps the results. On
+a stream that is being captured it records instead (`recording`). Custom operations are not
+touched: one that has no npu implementation fails in PyTorch's usual way instead of silently
+running on the host.
 """
 
 from __future__ import annotations
@@ -214,7 +215,7 @@ def _returned_arguments(info: OpInfo) -> tuple[int, ...]:
 
 
 def view(info: OpInfo) -> Kernel:
-    """Another geometry over the same storage: PyTorch's CPU kernel needs no data and keeps the device."""
+    """Another geometry, same storage: PyTorch's CPU kernel needs no data and keeps the device."""
     redispatch = info.op.redispatch
 
     def kernel(*args: Any, **kwargs: Any) -> Any:

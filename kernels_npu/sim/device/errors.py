@@ -1,4 +1,4 @@
-"""Exceptions of the simulated device; all are RuntimeErrors, as PyTorch's and torch_npu's own are."""
+"""Exceptions of the simulated device: RuntimeErrors, as PyTorch's and torch_npu's own are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class DeviceError(AscendInferError, RuntimeError):
 
 
 class CaptureError(DeviceError):
-    """Something that ACLGraph forbids; `acl_error` is the CANN runtime's number, when it has one."""
+    """Something that ACLGraph forbids; `acl_error` is the CANN runtime's number, if it has one."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class CaptureError(DeviceError):
 
 
 class StreamOrderError(DeviceError):
-    """Two accesses to the same bytes that nothing orders: the device may run them either way round."""
+    """Two unordered accesses to the same bytes: the device may run them either way round."""
 
 
 class LaunchError(UsageError, ValueError):

@@ -1,7 +1,7 @@
 """`torch.Stream` and `torch.Event` for the simulated device.
 
-PyTorch would make both in C++, which asks a Python back end for nothing: every such stream would be the
-default one, and the order that its user asks for would neither hold nor be checked.
+PyTorch would make both in C++, which asks a Python back end for nothing: every such stream would be
+the default one, and the order that its user asks for would neither hold nor be checked.
 """
 
 from __future__ import annotations

@@ -57,9 +57,9 @@ class NPUGraph:
         """Start recording on the current stream.
 
         Raises:
-            CaptureError: AI-CAP-003 on the default stream, 004 on a graph that is captured already, 009
-                and 018 for environment settings that exclude capture, 010 for an unknown mode, 015 while
-                another capture runs, 017 on an external stream.
+            CaptureError: AI-CAP-003 on the default stream, 004 on a graph that is captured already,
+                009 and 018 for environment settings that exclude capture, 010 for an unknown mode,
+                015 while another capture runs, 017 on an external stream.
         """
         stream = current.streams[current.device]
         captured = self._steps is not None or self._session is not None
@@ -73,8 +73,8 @@ class NPUGraph:
         """Stop recording; the graph is ready for replay.
 
         Raises:
-            CaptureError: AI-CAP-006 on another stream, 007 for an unjoined side stream, 011 without a
-                begin, 013 after an error inside, 020 on another thread.
+            CaptureError: AI-CAP-006 on another stream, 007 for an unjoined side stream, 011 without
+                a begin, 013 after an error inside, 020 on another thread.
         """
         session = self._session
         if session is None:
@@ -196,7 +196,8 @@ class NPUGraph:
         raise NotSimulatedError(
             "AI-CAP-018",
             "NPUGraph.update and task groups are not simulated",
-            rule="kernels here read lengths and tables from device memory, so nothing needs an update",
+            rule="kernels here read lengths and tables from device memory, "
+            "so nothing needs an update",
             fix="keep changing values in static device tensors and copy into them before replay",
         )
 

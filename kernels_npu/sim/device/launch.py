@@ -1,4 +1,4 @@
-"""Calling a compiled kernel with npu tensors: checks, symbolic dimensions, allocation, launch or record."""
+"""Compiled kernels called with npu tensors: checks, dimensions, allocation, launch or record."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _gm_args(plan: LaunchPlan, arguments: list[Any], blocks: list[Block]) -> lis
 
 
 def gm_view(tensor: torch.Tensor, name: str = "tensor") -> GmArg:
-    """The machine's view of an npu tensor: its bytes from the data pointer to the end of the storage."""
+    """The machine's view of an npu tensor: its bytes from the data pointer to its storage's end."""
     from kernels_npu.sim.device.launch_plan import dialect_dtype
     from kernels_npu.sim.machine import GmArg
 
@@ -194,8 +194,8 @@ def _refuse_overtaking(plan: LaunchPlan, state: StreamState, blocks: list[Block]
                 "AI-STREAM-002",
                 f"{plan.name}(stream={state.handle:#x}): {plan.names[position]} is used by a torch "
                 f"operation ({block.writer}) that was queued after the handle had been read",
-                rule="torch_npu queues operations on the host and hands them over when npu_stream is "
-                "read; a launch on an older handle runs before them",
+                rule="torch_npu queues operations on the host and hands them over when "
+                "npu_stream is read; a launch on an older handle runs before them",
                 fix="read torch.npu.current_stream().npu_stream right before the launch, "
                 "or leave stream out",
             )

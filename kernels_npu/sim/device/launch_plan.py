@@ -1,4 +1,4 @@
-"""What a kernel's signature means for a call: inputs, allocations, symbolic dimensions, written tensors."""
+"""A kernel's signature at a call: inputs, allocations, symbolic dimensions, written tensors."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def dialect_dtype(dtype: torch.dtype) -> str:
 class LaunchPlan:
     """The calling convention of one kernel.
 
-    names, dtypes: of the parameters, by position. tensor_positions: of all tensors. out_idx: in the order
-    of the returned list. written: positions of tensors that the kernel writes.
+    names, dtypes: of the parameters, by position. tensor_positions: of all tensors. out_idx: in the
+    order of the returned list. written: positions of tensors that the kernel writes.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class LaunchPlan:
         ]
 
     def _find_symbols(self) -> list[tuple[ir.Var, int, int]]:
-        """Each symbolic dimension with the first input tensor and axis that is exactly that variable."""
+        """Each symbolic dimension, with the first input and axis that is exactly that variable."""
         found: dict[int, tuple[ir.Var, int, int]] = {}
         for position in self.input_positions:
             param = self.params[position]
@@ -115,14 +115,14 @@ class LaunchPlan:
                 f"{self.name}: Buffer dtype mismatch for parameter {self.names[position]}: "
                 f"expected {TORCH_DTYPES[self.dtypes[position]]}, got {value.dtype}",
                 rule="a kernel reads the bytes as the dtype it declares",
-                fix=f"pass {self.names[position]}.to({TORCH_DTYPES[self.dtypes[position]]}) or build "
-                "the kernel for the tensor's dtype",
+                fix=f"pass {self.names[position]}.to({TORCH_DTYPES[self.dtypes[position]]}) "
+                "or build the kernel for the tensor's dtype",
             )
         if not value.is_contiguous():
             raise LaunchError(
                 "AI-TYPE-032",
-                f"{self.name}: Input tensor {self.names[position]} must be contiguous; it has shape "
-                f"{tuple(value.shape)} and strides {value.stride()}",
+                f"{self.name}: Input tensor {self.names[position]} must be contiguous; "
+                f"it has shape {tuple(value.shape)} and strides {value.stride()}",
                 rule="a kernel addresses a tensor row-major from its data pointer",
                 fix=f"pass {self.names[position]}.contiguous()",
             )
@@ -168,7 +168,8 @@ class LaunchPlan:
                     "AI-TYPE-035",
                     f"{self.name}: dimension {var.name} is axis {axis} of {self.names[position]}, "
                     f"which has shape {tuple(shape)}",
-                    rule="a symbolic dimension is bound by the first input whose shape names it alone",
+                    rule="a symbolic dimension is bound by the first input "
+                    "whose shape names it alone",
                     fix="pass a tensor with as many dimensions as the kernel declares",
                 )
             dims[var.uid] = shape[axis]
@@ -186,9 +187,10 @@ class LaunchPlan:
             except KeyError:
                 raise LaunchError(
                     "AI-TYPE-035",
-                    f"{self.name}: the shape of {self.names[position]} has a dimension that no input "
-                    "binds",
-                    rule="a symbolic dimension is bound by the first input whose shape names it alone",
+                    f"{self.name}: the shape of {self.names[position]} has a dimension "
+                    "that no input binds",
+                    rule="a symbolic dimension is bound by the first input "
+                    "whose shape names it alone",
                     fix="give an input tensor that dimension, or make it a static parameter",
                 ) from None
 

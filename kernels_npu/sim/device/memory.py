@@ -1,8 +1,9 @@
 """Device memory: PrivateUse1 tensors whose storage is host memory, and the way between the two.
 
-An npu tensor is an ordinary `torch.Tensor` with dispatch key PrivateUse1; views, autograd and in-place
-operations treat it like one of a compiled back end. Its storage points into a CPU tensor that the storage
-owns. `wrap` makes the npu tensor of a CPU tensor and `host` the CPU alias of an npu tensor; neither copies.
+An npu tensor is an ordinary `torch.Tensor` with dispatch key PrivateUse1; views, autograd and
+in-place operations treat it like one of a compiled back end. Its storage points into a CPU tensor
+that the storage owns. `wrap` makes the npu tensor of a CPU tensor and `host` the CPU alias of an
+npu tensor; neither copies.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ AliasKey = tuple[torch.dtype, torch.Size, tuple[int, ...], int]
 class Block:
     """The memory of one npu storage.
 
-    base: a CPU tensor at the start of the memory; it owns the bytes. aliases: CPU views by geometry.
-    read, write: numbers of the newest operation that did so on the default stream, as long as the device
-    has used no other; `write` of a new storage is a number on the stream with uid `stream`. queued: the
-    newest operation of torch's task queue. accesses: see `ordering`.
+    base: a CPU tensor at the start of the memory; it owns the bytes. aliases: CPU views by
+    geometry. read, write: numbers of the newest operation that did so on the default stream, as
+    long as the device has used no other; `write` of a new storage is a number on the stream with
+    uid `stream`. queued: the newest operation of torch's task queue. accesses: see `ordering`.
     """
 
     __slots__ = (
@@ -117,7 +118,8 @@ def block_of(tensor: torch.Tensor) -> Block:
     """The memory behind an npu tensor.
 
     Raises:
-        DeviceError: AI-DEV-007 when there is none (`torch._C._acc.create_empty_tensor`, FakeTensor).
+        DeviceError: AI-DEV-007 when there is none
+            (`torch._C._acc.create_empty_tensor`, FakeTensor).
     """
     try:
         block: Block = tensor.untyped_storage().npu_block  # type: ignore[attr-defined]
@@ -127,7 +129,7 @@ def block_of(tensor: torch.Tensor) -> Block:
 
 
 def _adopt(tensor: torch.Tensor) -> Block:
-    """A passing view of memory that PyTorch wrapped by itself, as when it writes a storage to a file."""
+    """A passing view of memory that PyTorch wrapped itself, as to write a storage to a file."""
     if tensor.numel() and not tensor.data_ptr():
         raise DeviceError(
             "AI-DEV-007",
@@ -163,8 +165,8 @@ def wrap(
 ) -> torch.Tensor:
     """The npu tensor over a CPU tensor's memory, which the caller gives up.
 
-    A CPU tensor that does not start its storage is copied first. `seq` and `writer` name the operation
-    that wrote it.
+    A CPU tensor that does not start its storage is copied first. `seq` and `writer` name the
+    operation that wrote it.
     """
     if tensor.storage_offset():
         tensor = _clone(tensor)

@@ -51,7 +51,7 @@ class device:
 
 
 class device_of(device):
-    """`with torch.npu.device_of(tensor):` makes the tensor's device current; the host changes nothing."""
+    """`with device_of(tensor):` makes the tensor's device current; the host changes nothing."""
 
     def __init__(self, obj: torch.Tensor) -> None:
         super().__init__(obj.get_device() if obj.device.type == "npu" else -1)

@@ -1,8 +1,9 @@
 """Stream order: two accesses to the same bytes, one of them a write, must be ordered.
 
-Operations execute at once, in program order; on a device they would not. Every operation gets a number
-on its stream, every stream knows (a vector clock) up to which operation of the others it comes after, and
-every memory block remembers its newest accesses. Events, waits and synchronisations move the clocks.
+Operations execute at once, in program order; on a device they would not. Every operation gets a
+number on its stream, every stream knows (a vector clock) up to which operation of the others it
+comes after, and every memory block remembers its newest accesses. Events, waits and
+synchronisations move the clocks.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def extent(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def touches(blocks: Sequence[Block], tensors: Sequence[torch.Tensor], written: int) -> list[Touch]:
-    """Touches of parallel `blocks` and host `tensors`; bit i of `written` says that i is written."""
+    """Touches of parallel `blocks` and host `tensors`; bit i of `written`: i is written."""
     found = []
     for i, (block, tensor) in enumerate(zip(blocks, tensors)):
         start, stop = extent(tensor)
@@ -90,7 +91,7 @@ def enqueue_recorded(
 
 
 def _accesses(block: Block) -> list[Access]:
-    """The block's newest accesses; what the one-stream time left behind becomes whole-block entries."""
+    """The block's newest accesses; those of the one-stream time become whole-block entries."""
     if block.accesses is None:
         block.accesses = accesses = []
         default = block.device.default_stream.uid

@@ -1,4 +1,4 @@
-"""Operations that allocate, resize or rebind memory: `empty`, `out=` overloads, `resize_`, `set_`."""
+"""Operations that allocate, resize or rebind memory: `empty`, `out=`, `resize_`, `set_`."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def rebind(tensor: Tensor, source: Tensor) -> Tensor:
 
 
 def resize(self: Tensor, size: Any, *, memory_format: Any = None) -> Tensor:
-    """`aten::resize_`; growing moves this tensor to new memory and leaves its views where they are."""
+    """`aten::resize_`; growing moves this tensor to new memory, its views stay where they are."""
     shape = tuple(size)
     stride = torch.empty(shape, device="meta").stride()
     needed = self.storage_offset() + sum((n - 1) * s for n, s in zip(shape, stride)) + 1

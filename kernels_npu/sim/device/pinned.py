@@ -1,7 +1,7 @@
 """Page-locked host memory: a mark on a CPU storage, which capture asks for.
 
-The hooks of a Python back end cannot give PyTorch an allocator, so `pin_memory=True` of the usual factories
-is taken off here and the result is marked instead.
+The hooks of a Python back end cannot give PyTorch an allocator, so `pin_memory=True` of the usual
+factories is taken off here and the result is marked instead.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def _pinning(factory: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor
 
 def install() -> None:
     """Let the factories of `torch` take `pin_memory=True`."""
-    _device._device_constructors()  # cached: `set_default_device` recognises the originals by identity
+    # Cached: `set_default_device` recognises the originals by identity.
+    _device._device_constructors()
     for name in _FACTORIES:
         setattr(torch, name, _pinning(getattr(torch, name)))
 

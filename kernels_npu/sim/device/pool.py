@@ -12,7 +12,8 @@ import torch
 from kernels_npu.sim.device.memory import CPU, Block, poisoned, wrap
 from kernels_npu.sim.device.state import DeviceState, StreamState
 
-#: Requests are rounded up to this, as the caching allocator does, so that freed pool memory fits again.
+#: Requests are rounded up to this, as the caching allocator does, so that freed pool
+#: memory fits again.
 _UNIT = 512
 _set_geometry = torch.ops.aten.set_.source_Storage_storage_offset._op
 _empty = torch.ops.aten.empty.memory_format._op
@@ -31,8 +32,8 @@ class Output:
 class GraphPool:
     """Private memory of one or several graphs: kept until the last of them is reset.
 
-    Memory of a tensor that died is given to later requests on the same stream, in this capture or in the
-    next one that shares the pool, as on the device.
+    Memory of a tensor that died is given to later requests on the same stream, in this capture or
+    in the next one that shares the pool, as on the device.
     """
 
     def __init__(self, device: DeviceState) -> None:

@@ -1,4 +1,4 @@
-"""Recording PyTorch operations: shapes without values, fixed outputs, and a prebound call for replay."""
+"""Recording PyTorch operations: shapes without values, fixed outputs, prebound calls for replay."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def _copying(
 ) -> Callable[[], None]:
     """For operations without a reliable `out=` form: compute, then copy into the fixed outputs.
 
-    The shape function speaks for the device, whose kernels also return statistics, of other shapes than
-    the CPU's; those stay poison. The result proper is the first output.
+    The shape function speaks for the device, whose kernels also return statistics, of other shapes
+    than the CPU's; those stay poison. The result proper is the first output.
     """
 
     def run() -> None:

@@ -1,5 +1,4 @@
-"""Random numbers: one generator per device, seeded as the host's, so that the same seed gives the same
-numbers on `npu` as on the CPU."""
+"""Random numbers: one generator per device; the same seed gives the same numbers as on the CPU."""
 
 from __future__ import annotations
 
@@ -16,12 +15,13 @@ from kernels_npu.sim.device.state import device_state, process
 
 _HostGenerator = torch._C.Generator
 _generators: dict[int, Generator] = {}
-#: PyTorch hands kernels a new Python object for the same generator; the address of its state identifies it.
+#: PyTorch hands kernels a new Python object for the same generator; the address of its state
+#: identifies it.
 _by_address: WeakValueDictionary[int, Generator] = WeakValueDictionary()
 
 
 class _GeneratorType(type):
-    """`torch.Generator(device="npu")` makes a device generator; `isinstance` sees the host's too."""
+    """`torch.Generator(device="npu")` makes the device's; `isinstance` sees the host's too."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         if cls is TorchGenerator:

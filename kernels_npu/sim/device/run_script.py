@@ -15,8 +15,8 @@ from kernels_npu.sim.device.setup import enable
 def run_script(path: str | Path, argv: Sequence[str] = ()) -> dict[str, Any]:
     """Execute the file `path` as `__main__` with `argv` as its command line.
 
-    `import tilelang` gives the simulator's front end, `import torch_npu` the stand-in, and device `npu`
-    the simulated NPU. `sys.argv` and `sys.path` are put back afterwards.
+    `import tilelang` gives the simulator's front end, `import torch_npu` the stand-in, and device
+    `npu` the simulated NPU. `sys.argv` and `sys.path` are put back afterwards.
 
     Returns:
         The script's global names.

@@ -26,10 +26,10 @@ class Kind(enum.Enum):
 class OpInfo:
     """An operation and the parts of its schema that matter.
 
-    written: positions or names of the arguments that it writes. outputs: names of keyword-only written
-    arguments (`out`). generator: its schema takes one. random: it draws random numbers. waits: its result
-    has a shape or value that the host must know, so it synchronises. host_indices: it takes index tensors
-    from the host too, and copies them.
+    written: positions or names of the arguments that it writes. outputs: names of keyword-only
+    written arguments (`out`). generator: its schema takes one. random: it draws random numbers.
+    waits: its result has a shape or value that the host must know, so it synchronises.
+    host_indices: it takes index tensors from the host too, and copies them.
     """
 
     op: Any
@@ -181,15 +181,17 @@ def packet_name(op: Any) -> str:
 _CARRIED_BY_OUT = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format"})
 
 
-#: Operations beside the elementwise ones whose `out=` kernels write what they are given and nothing else.
-#: Others compute in their output (losses with a reduction do), want other dtypes for it than they say
-#: (statistics of norms), or copy at the end.
+#: Operations beside the elementwise ones whose `out=` kernels write what they are given and nothing
+#: else. Others compute in their output (losses with a reduction do), want other dtypes for it than
+#: they say (statistics of norms), or copy at the end.
 _WRITE_DIRECTLY = frozenset({"mm", "addmm", "bmm", "baddbmm", "cat", "_softmax", "gather"})
 
 
 def out_overload(op: Any) -> tuple[Any, tuple[str, ...]] | None:
-    """The overload of `op` that writes its results straight into given tensors of the right shape, and
-    their argument names; None when there is none that can be relied on."""
+    """The overload of `op` that writes into given tensors, and their argument names.
+
+    The tensors have the right shape. None when no overload can be relied on.
+    """
     if torch.Tag.pointwise not in op.tags and packet_name(op) not in _WRITE_DIRECTLY:
         return None
     wanted = {a.name: str(a.type) for a in op._schema.arguments}

@@ -1,4 +1,4 @@
-"""Switching the simulated device on: checks, renaming PrivateUse1, installing modules and kernels."""
+"""Switching the simulated device on: checks, the name of PrivateUse1, modules and kernels."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def enable(device_count: int = 1) -> None:
     """Give this process a PyTorch device `npu` that is simulated.
 
     Renames PrivateUse1 to `npu`, installs `torch.npu`, `torch_npu`, and the kernels of all aten
-    operations. May be called again; a larger `device_count` adds devices. Backward runs in the thread that
-    asks for it. PyTorch's C++ code takes a bare `.to("npu")` as `npu:0`, whereas `.npu()` and `device="npu"`
-    mean the current device.
+    operations. May be called again; a larger `device_count` adds devices. Backward runs in the
+    thread that asks for it. PyTorch's C++ code takes a bare `.to("npu")` as `npu:0`, whereas
+    `.npu()` and `device="npu"` mean the current device.
 
     Raises:
         EnvironmentProblem: AI-DEV-001 below torch 2.13, AI-DEV-002 with the real torch_npu in the

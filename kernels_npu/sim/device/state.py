@@ -1,4 +1,4 @@
-"""Process-wide state of the simulated device: devices, streams, and what is current in this thread."""
+"""Process-wide state of the simulated device: devices, streams, what is current in a thread."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ class StreamState:
     """One stream of a device: a counter of enqueued work and what that work is ordered after.
 
     id: torch's number, 0 for the default stream of each device; uid is unique in the process.
-    seq: number of the newest operation. known: stream id -> the newest operation of that stream which
-    everything enqueued from now on comes after. session: the capture that this stream is part of.
+    seq: number of the newest operation. known: stream id -> the newest operation of that
+    stream which everything enqueued from now on comes after. session: the capture that this
+    stream is part of.
     """
 
     __slots__ = ("device", "external", "id", "known", "seq", "session", "uid")
@@ -51,8 +52,9 @@ class DeviceState:
     """One simulated device.
 
     single_stream: no stream but the default one has been used yet, so order needs no checking.
-    queued: torch operations put into the host's task queue so far. drained: how many of them had been
-    handed to the device when a raw stream handle was read, or the host waited, for the last time.
+    queued: torch operations put into the host's task queue so far. drained: how many of them
+    had been handed to the device when a raw stream handle was read, or the host waited, for
+    the last time.
     """
 
     def __init__(self, index: int) -> None:

@@ -178,8 +178,10 @@ class Event:
                     "AI-CAP-012",
                     acl_text("aclrtStreamWaitEvent", 107024, "capture dependency"),
                     acl_error=107024,
-                    rule="inside a capture a stream may only wait for events recorded in that capture",
-                    fix="wait before the capture begins, or record the event on the capturing stream",
+                    rule="inside a capture a stream may only wait "
+                    "for events recorded in that capture",
+                    fix="wait before the capture begins, "
+                    "or record the event on the capturing stream",
                 )
             )
         if self._session is not None and self._session is process.session:

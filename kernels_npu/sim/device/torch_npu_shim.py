@@ -27,7 +27,7 @@ class _Shim(types.ModuleType):
 
 
 def _operator(name: str) -> Callable[..., NoReturn]:
-    """One of torch_npu's own operators: libraries import them by name long before they need them."""
+    """An operator of torch_npu: libraries import them by name long before they need them."""
 
     def refuse(*args: object, **kwargs: object) -> NoReturn:
         raise NotSimulatedError(
@@ -62,13 +62,14 @@ class _Finder(importlib.abc.MetaPathFinder):
         if not fullname.startswith("torch_npu."):
             return None
         raise ModuleNotFoundError(
-            f"AI-DEV-008: {fullname} is not simulated; the stand-in has torch_npu and torch_npu.npu",
+            f"AI-DEV-008: {fullname} is not simulated; "
+            "the stand-in has torch_npu and torch_npu.npu",
             name=fullname,
         )
 
 
 def install(npu: types.ModuleType) -> None:
-    """Put `torch_npu` and `torch_npu.npu` into `sys.modules`, findable as installed packages are."""
+    """Put `torch_npu` and `torch_npu.npu` into `sys.modules`, findable like installed packages."""
     shim = _Shim("torch_npu", "torch_npu as far as the simulated device has it")
     loader = _Loader()
     for module, name in ((shim, "torch_npu"), (npu, "torch_npu.npu")):
