@@ -80,7 +80,7 @@ def mistral_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def kernel_sized_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small random Llama whose sizes the NPU kernels take: head_dim 64, three query heads per KV head."""
+    """A small random Llama that NPU kernels take: head_dim 64, three query heads per KV head."""
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(3)
     sizes = {**_SIZES, "hidden_size": 192, "head_dim": 64, "num_hidden_layers": 2}

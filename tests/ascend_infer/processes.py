@@ -18,7 +18,7 @@ needs_simulator = pytest.mark.skipif(
 
 
 def command(*arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
-    """Run `ascend-infer` with `arguments`; `before` is a folder whose packages hide installed ones."""
+    """Run `ascend-infer` with `arguments`; packages in folder `before` hide installed ones."""
     inherited = {k: v for k, v in os.environ.items() if k != "TORCH_DEVICE_BACKEND_AUTOLOAD"}
     path = os.pathsep.join(filter(None, [before, str(ROOT)]))
     return subprocess.run(

@@ -222,7 +222,8 @@ def test_smollm2_equals_transformers():
         str(location.path.parent), gguf_file=location.path.name
     )
     for text in TEXTS:
-        # Single digits are tokens of their own in this vocabulary, which transformers does not know of.
+        # Single digits are tokens of their own in this vocabulary, which transformers
+        # does not know of.
         if not any(c.isdigit() for c in text):
             assert ours.encode(text) == theirs(text)["input_ids"], text
         assert ours.decode(ours.encode(text)) == text.replace("<|im_end|>", "")

@@ -14,7 +14,7 @@ from kernels_npu.spec import OpSpec, Tolerance, Workload
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an operator gave: tensors by name (`out` and the updated arguments) and simulated bytes."""
+    """What an operator gave: tensors (`out`, updated arguments) by name, and simulated bytes."""
 
     tensors: dict[str, torch.Tensor]
     expected: dict[str, torch.Tensor]

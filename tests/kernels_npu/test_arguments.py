@@ -1,4 +1,4 @@
-"""Wrong calls of every operator: a coded error that names the argument, on the NPU and on the host."""
+"""Wrong calls of every operator: a coded error names the argument, on the NPU and the host."""
 
 from __future__ import annotations
 

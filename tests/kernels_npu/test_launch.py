@@ -36,7 +36,7 @@ def test_a_real_launch_reads_the_stream_each_time(monkeypatch):
 
 
 def test_kernels_are_for_ascendc_whatever_auto_means(npu, monkeypatch):
-    """PTO splices L1 parts, pads slices and rewrites gather's offsets in ways that they do not expect."""
+    """PTO splices L1 parts, pads slices and rewrites gather offsets in ways they do not expect."""
     from kernels_npu.activation.silu_and_mul import silu_and_mul_kernel
     from kernels_npu.attention.decode_kernel import paged_decode_attention_kernel
     from kernels_npu.kv_cache.reshape_and_cache import reshape_and_cache_kernel

@@ -1,7 +1,7 @@
 """Every set and every wait of the row kernels is needed: without it the simulator finds a fault.
 
-The kernel's text is changed, one line at a time, and run on more rows than there are vector cores times
-slots, so that every slot is used again. Attention has its own tests of the same kind.
+The kernel's text is changed, one line at a time, and run on more rows than there are vector cores
+times slots, so that every slot is used again. Attention has its own tests of the same kind.
 """
 
 from __future__ import annotations

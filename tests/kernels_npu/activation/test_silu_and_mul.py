@@ -11,7 +11,8 @@ from kernels_npu.activation.silu_and_mul import SPEC, check, tile_width
 from kernels_npu.errors import UnsupportedError, UsageError
 from kernels_npu.sim.config import configure
 
-#: One tile; several tiles of one row on several cores; more tiles than cores; a size whose tiles are narrow.
+#: One tile; several tiles of one row on several cores; more tiles than cores; a size whose
+#: tiles are narrow.
 SHAPES = [(1, 16), (3, 1536), (1, 18944), (70, 1072), (2, 16 * 257)]
 
 

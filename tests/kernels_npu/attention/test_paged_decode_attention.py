@@ -1,7 +1,7 @@
 """paged_decode_attention on the simulated NPU: values, bytes, options, padding, refusals.
 
-`make_inputs` fills everything that belongs to no sequence with NaN and points unused table entries far
-outside the cache, so that reading too far shows.
+`make_inputs` fills everything that belongs to no sequence with NaN and points unused table entries
+far outside the cache, so that reading too far shows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Every set and every wait of the attention kernel is needed: without it a fault is found.
 
-The kernel's text is changed, one line at a time, and run on sequences long enough to use every slot twice.
+The kernel's text is changed, one line at a time, and run on sequences long enough to use
+every slot twice.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from kernels_npu.normalization import rms_norm as norm_module
 from kernels_npu.sim.config import configure
 
 SPECS = {"rms_norm": norm_module.SPEC, "add_rms_norm": add_module.SPEC}
-#: rows, hidden: one row; a tail of rows; one piece, several, a padded last piece, the largest row; more rows
-#: than vector cores (48), so that slots are used again.
+#: rows, hidden: one row; a tail of rows; one piece, several, a padded last piece, the largest row;
+#: more rows than vector cores (48), so that slots are used again.
 SHAPES = [(1, 16), (3, 576), (5, 2064), (2, 16336), (1, 16384), (101, 160), (51, 8192)]
 
 

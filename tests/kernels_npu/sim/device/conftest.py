@@ -1,4 +1,4 @@
-"""The simulated device, enabled with two indices; its settings and findings are put back after each test."""
+"""The simulated device with two indices; settings and findings are put back after each test."""
 
 from __future__ import annotations
 

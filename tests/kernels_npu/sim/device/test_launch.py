@@ -1,4 +1,4 @@
-"""Kernel launches: the calling convention, its checks, recording, and the place in the stream order."""
+"""Kernel launches: calling convention, checks, recording, and the place in stream order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the device adds to the work itself; run with `pytest -m bench -s`. Prints, asserts no time."""
+"""What the device adds to the work itself (`pytest -m bench -s`); prints, asserts no time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Enabling the device: versions, other back ends, and running unmodified scripts, each in a fresh process."""
+"""Enabling the device, in fresh processes: versions, other back ends, unmodified scripts."""
 
 from __future__ import annotations
 
@@ -156,7 +156,9 @@ def test_transformers_imported_after_enabling_runs_a_model():
         tokens = torch.tensor([[5, 6, 7]])
         expected = model.generate(tokens, max_new_tokens=4, do_sample=False)
         model.to("npu")
-        assert torch.equal(model.generate(tokens.npu(), max_new_tokens=4, do_sample=False).cpu(), expected)
+        assert torch.equal(
+            model.generate(tokens.npu(), max_new_tokens=4, do_sample=False).cpu(), expected
+        )
         model(tokens.npu(), labels=tokens.npu()).loss.backward()
         print(model.lm_head.weight.grad.device)
         """

@@ -1,4 +1,4 @@
-"""npu tensors as PyTorch objects: creation, transfer, autograd, modules, saving, random numbers, memory."""
+"""npu tensors in PyTorch: creation, transfer, autograd, modules, saving, random numbers, memory."""
 
 from __future__ import annotations
 
