@@ -1,4 +1,4 @@
-"""Binds launch arguments to a kernel's signature: symbolic dimensions, tensor views, storage groups."""
+"""Binds launch arguments to a signature: symbolic dimensions, tensor views, storage groups."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def bind_arguments(func: ir.PrimFunc, args: Sequence[GmArg | int | float]) -> Bo
     """Match `args` with the signature of `func`.
 
     Raises:
-        SimulationError: AI-TYPE-020 (count), AI-TYPE-021 (kind or dtype), AI-TYPE-022 (unbound dimension),
-            AI-BOUND-007 (too few bytes).
+        SimulationError: AI-TYPE-020 (count), AI-TYPE-021 (kind or dtype),
+            AI-TYPE-022 (unbound dimension), AI-BOUND-007 (too few bytes).
     """
     if len(args) != len(func.params):
         raise SimulationError(
@@ -110,8 +110,10 @@ def _unbound(func: ir.PrimFunc, var: ir.Var) -> SimulationError:
         "AI-TYPE-022",
         f"{func.name}: nothing gives the symbolic dimension {var.name} a value",
         where=func.loc,
-        rule="a symbolic dimension is bound by a tensor that has it, and nothing else, as an extent",
-        fix=f"declare a tensor with the extent {var.name}, or pass {var.name} as a T.int32 parameter",
+        rule="a symbolic dimension is bound by a tensor that has it, and nothing "
+        "else, as an extent",
+        fix=f"declare a tensor with the extent {var.name}, or pass {var.name} as a "
+        "T.int32 parameter",
     )
 
 
@@ -167,7 +169,7 @@ def _wrong_kind(func: ir.PrimFunc, name: str, expected: str, actual: str) -> Sim
 
 
 def _storage_groups(views: Sequence[AnyArray]) -> tuple[tuple[int, int], ...]:
-    """Group tensors whose bytes overlap; offsets are relative to the lowest address of the group."""
+    """Group tensors whose bytes overlap; offsets are relative to the group's lowest address."""
     starts = [view.__array_interface__["data"][0] for view in views]
     spans = [(start, start + view.nbytes) for start, view in zip(starts, views)]
     order = sorted(range(len(views)), key=lambda i: spans[i])

@@ -74,7 +74,7 @@ class BlockState:
 
 
 class BlockGroup:
-    """The block slots that are alive together, with what orders them: one monitor, one global memory."""
+    """The block slots alive together, with what orders them: one monitor, one global memory."""
 
     def __init__(self, auto_sync: bool, slots: int) -> None:
         self.reports = RaceReports(self)
@@ -115,7 +115,7 @@ class BlockGroup:
             self.launch.blocks.report(self.reports.between_blocks)
 
     def gm_shadow(self, tensor: int) -> tuple[ShadowMemory, int]:
-        """Shadow of the storage that parameter `tensor` lies in, and the parameter's offset in it."""
+        """Shadow of the storage that holds parameter `tensor`, and the latter's offset in it."""
         assert self.launch is not None
         group, offset = self.launch.groups[tensor]
         shadow = self.global_memory.get(group)

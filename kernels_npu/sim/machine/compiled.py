@@ -61,7 +61,10 @@ class _Variant:
 
 
 class CompiledKernel:
-    """Executable form of a kernel for one target and SoC. Thread-safe: launches exclude each other."""
+    """Executable form of a kernel for one target and SoC.
+
+    Thread-safe: launches exclude each other.
+    """
 
     def __init__(
         self, func: ir.PrimFunc, target: str, pass_configs: Mapping[str, bool], soc: Soc
@@ -114,8 +117,8 @@ class CompiledKernel:
         return record
 
     def _launch(self, bound: BoundArguments, config: SimConfig) -> LaunchRecord:
-        # With automatic synchronisation the compiler keeps each core in program order; schedules then
-        # differ only in how the cores interleave.
+        # With automatic synchronisation the compiler keeps each core in program order; schedules
+        # then differ only in how the cores interleave.
         deferred = config.schedule != "eager" and not self.lowered.auto_sync
         key = (deferred, config.checks, self._tracked(bound))
         if key not in self._variants:

@@ -1,8 +1,9 @@
-"""Happens-before checking of the blocks that are alive together: epochs per agent, clocks carried by flags.
+"""Happens-before checking of blocks alive together: epochs per agent, clocks carried by flags.
 
-An agent is a pipe of a core. Within an agent, program order holds; a flag carries the clock of the pipe
-that set it to the pipe that waits; everything a core issues is ordered after what its scalar unit has
-waited for. Two accesses of which one writes are a hazard unless one happens before the other.
+An agent is a pipe of a core. Within an agent, program order holds; a flag carries the clock of
+the pipe that set it to the pipe that waits; everything a core issues is ordered after what its
+scalar unit has waited for. Two accesses of which one writes are a hazard unless one happens
+before the other.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kernels_npu.sim.machine.shadow import (
 )
 
 Clock = list[int]
-#: Called with (kind, older agent, older site, newer agent, newer site, cell of newer, cell of older).
+#: Called with (kind, older agent, older site, newer agent, newer site, newer cell, older cell).
 HazardSink = Callable[[str, int, int, int, int, Cell, Cell], None]
 
 _SCALAR, _VECTOR = PIPE_INDEX["S"], PIPE_INDEX["V"]
@@ -115,8 +116,8 @@ class Monitor:
     ) -> int:
         """Check an element access of a scalar unit against `cells`; its clock, to be recorded.
 
-        Where the vector unit has touched the element, the compiler lets the scalar unit wait for it, and
-        with it everything that the scalar unit issues from then on.
+        Where the vector unit has touched the element, the compiler lets the scalar unit wait for
+        it, and with it everything that the scalar unit issues from then on.
         """
         known = self._current(agent)
         partner = self._partners[agent]
@@ -152,7 +153,7 @@ class Monitor:
     def against_elements(
         self, agent: int, trace: ElementTrace, cell: Cell, site: int, *, write: bool
     ) -> None:
-        """Check an access of another unit against what the core's scalar unit did to single elements."""
+        """Check another unit's access against what the scalar unit did to single elements."""
         scalar = agent // AGENTS_PER_CORE * AGENTS_PER_CORE
         if agent == scalar or self._partners[agent] == scalar:
             return

@@ -67,8 +67,8 @@ class RaceReports:
         key = ("race", kind, kinds, before.site.stmt.loc, after.site.stmt.loc)
         if launch.log.seen(key):
             return
-        # The scalar unit is done with an access when it issues the next instruction; CANN asks for a flag
-        # all the same.
+        # The scalar unit is done with an access when it issues the next instruction; CANN asks for
+        # a flag all the same.
         by_scalar = first_pipe_is_scalar(old, new)
         memory = group.memory_of(other, new)
         first, second = (self._access(side, memory) for side in (before, after))
@@ -164,6 +164,6 @@ def missing_edge(first: Access, second: Access) -> str:
             f'T.wait_flag("{a}", "{b}", id) before {second.loc}'
         )
     return (
-        f'no cross-core flag from {first.core} to {second.core}: add T.set_cross_flag("{first.pipe}", '
-        f"id) after {first.loc} and T.wait_cross_flag(id) before {second.loc}"
+        f"no cross-core flag from {first.core} to {second.core}: add T.set_cross_flag("
+        f'"{first.pipe}", id) after {first.loc} and T.wait_cross_flag(id) before {second.loc}'
     )

@@ -1,8 +1,8 @@
 """Which statements both vector cores of a block execute alike.
 
-A kernel splits work between its two vector cores by `vid`. What does not depend on it, neither by its
-operands nor by the control flow around it, is executed by both with the same values: storing the same
-bytes to the same place twice is harmless.
+A kernel splits work between its two vector cores by `vid`. What does not depend on it, neither by
+its operands nor by the control flow around it, is executed by both with the same values: storing
+the same bytes to the same place twice is harmless.
 """
 
 from __future__ import annotations

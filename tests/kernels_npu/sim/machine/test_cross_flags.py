@@ -1,4 +1,4 @@
-"""Order between cores and blocks: cross-core flags of all modes, `sync_all`, redundant vector cores."""
+"""Order between cores and blocks: all modes of flags, `sync_all`, redundant vector cores."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ BLOCKS, N = 4, 64
 
 
 def exchange(kind: str, *, barrier: bool = True, target: str = "ascendc") -> Any:
-    """Every block writes its row of a workspace, all meet, every block reads its neighbour's row."""
+    """Each block writes its row of a workspace, all meet, each reads its neighbour's row."""
 
     @tilelang.jit(out_idx=[1], workspace_idx=[2], target=target)
     def factory() -> Any:
@@ -398,13 +398,13 @@ def test_a_deadlock_leaves_nothing_behind_for_the_next_launch(
     kernel = stuck(True)
     first, second = (rng.standard_normal((1, N), dtype=np.float32) for _ in range(2))
     assert "AI-SYNC-002" in launch(kernel, 1, first, schedule=("late", 0)).codes
-    # The pending instructions of the hung launch must not run now; a race (no wait) is all there is.
+    # The hung launch's pending instructions must not run now; a race (no wait) is all there is.
     result = launch(kernel, 0, second, schedule=("late", 0))
     assert {f.code for f in result.errors} == {"AI-RACE-001", "AI-RACE-003"}
 
 
 def partly_split(*, by_vid: bool) -> Any:
-    """Both vector cores store the same row of a workspace; each stores its own row of the output."""
+    """Both vector cores store one row of a workspace; each stores its own row of the output."""
 
     @tilelang.jit(out_idx=[1], workspace_idx=[2], pass_configs={"tl.ascend_auto_sync": True})
     def factory() -> Any:
