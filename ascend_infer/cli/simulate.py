@@ -59,10 +59,11 @@ def run(arguments: argparse.Namespace) -> int:
     devices.open_device("sim")
     from kernels_npu.sim.reporting import collect_report
 
-    # The package offers the decorator `jit` under the module's own name.
-    compiler: Any = importlib.import_module("kernels_npu.sim.frontend.jit")
-    compiler.auto_target = arguments.target
-    with simulating(options.simulation(arguments)), collect_report() as report:
+    with (
+        _auto_target(arguments.target),
+        simulating(options.simulation(arguments)),
+        collect_report() as report,
+    ):
         exit_code, error = _execute(arguments)
     if exit_code == 0 and report.failed:
         exit_code = 1
@@ -84,6 +85,18 @@ def run(arguments: argparse.Namespace) -> int:
             output.print_error(_not_writable(report_file, error), as_json=False)
             return 2
     return exit_code
+
+
+@contextlib.contextmanager
+def _auto_target(target: str) -> Iterator[None]:
+    """What `target="auto"` means in the body."""
+    # The package offers the decorator `jit` under the module's own name.
+    compiler: Any = importlib.import_module("kernels_npu.sim.frontend.jit")
+    before, compiler.auto_target = compiler.auto_target, target
+    try:
+        yield
+    finally:
+        compiler.auto_target = before
 
 
 def _execute(arguments: argparse.Namespace) -> tuple[int, AscendInferError | None]:
