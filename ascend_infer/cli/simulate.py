@@ -28,9 +28,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser = actions.add_parser(
         "run",
         help="run an unmodified tilelang-ascend script",
-        description="Run a Python script with the simulator in place of tilelang, torch_npu and the "
-        "device npu. What follows SCRIPT goes to the script. The exit code is the script's, or 1 "
-        "when it succeeds in spite of an error-level finding.",
+        description="Run a Python script with the simulator in place of tilelang, torch_npu and "
+        "the device npu. What follows SCRIPT goes to the script. The exit code is the script's, "
+        "or 1 when it succeeds in spite of an error-level finding.",
     )
     parser.add_argument(
         "--target",
@@ -100,10 +100,10 @@ def _auto_target(target: str) -> Iterator[None]:
 
 
 def _execute(arguments: argparse.Namespace) -> tuple[int, AscendInferError | None]:
-    """Run the script; its exit code, 1 when it raised, and the coded error that it raised, if it was one.
+    """Run the script; its exit code (1 when it raised) and the coded error that it raised, if any.
 
-    Its output goes where it belongs. Its own failure is its result, shown as Python shows it; what the
-    simulated NPU counted still follows.
+    Its output goes where it belongs. Its own failure is its result, shown as Python shows it; what
+    the simulated NPU counted still follows.
     """
     from kernels_npu.sim.device.run_script import run_script
 
@@ -147,8 +147,10 @@ def _script_output(*, to_stderr: bool) -> Iterator[None]:
 
 
 def _exit_code(stop: SystemExit) -> int:
-    """As the interpreter and the system do it: None is 0, of a number the lowest byte is left, anything
-    else is printed and 1."""
+    """The exit code as the interpreter and the system make it.
+
+    None is 0, of a number the lowest byte is left, anything else is printed and 1.
+    """
     if stop.code is None:
         return 0
     if isinstance(stop.code, int):
