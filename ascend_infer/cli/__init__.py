@@ -31,6 +31,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     Errors raised on purpose are printed with their code; any other exception is a defect of ours
     and keeps its traceback. With `--json` standard output gets its one object in every case.
     """
+    try:
+        exit_code = _run(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has stopped; the interpreter must not try to write the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return exit_code
+
+
+def _run(argv: Sequence[str] | None) -> int:
     from ascend_infer.cli import output
 
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -42,7 +53,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if argv is None:
             _restart_if_needed(options, arguments)
         exit_code: int = options.run(options)
-        sys.stdout.flush()
     except AscendInferError as error:
         output.print_error(error, as_json=as_json)
         return 2 if _is_wrong_use(error) else 1
@@ -50,9 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.print_error(_INTERRUPTED, as_json=as_json)
         return _INTERRUPT_EXIT_CODE
     except BrokenPipeError:
-        # Whoever read our output has stopped; the interpreter must not try to write the rest.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        raise
     except Exception as error:
         if as_json:
             output.print_error(_defect(error), as_json=True)

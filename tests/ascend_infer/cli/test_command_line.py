@@ -87,7 +87,7 @@ def test_json_fits_the_encoding_of_standard_output(encoding: str):
 
 def test_a_reader_that_stops_early_is_no_traceback():
     finished = subprocess.run(
-        f"{sys.executable} -m ascend_infer doctor | true",
+        f"{sys.executable} -m ascend_infer generate --json | true",
         cwd=ROOT,
         shell=True,
         capture_output=True,
