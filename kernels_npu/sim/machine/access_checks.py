@@ -76,6 +76,8 @@ class SiteCheck:
         size = view.itemsize
         shadow = self.state.on_chip[(self.core, view.memory)]
         rows, row_bytes, pitch = view.rows, view.cols * size, view.pitch * size
+        if view.overruns:
+            row_bytes = pitch = min(row_bytes, shadow.size - footprint.address)
         # A core that the compiler synchronises is one agent, and on-chip memory has no other.
         ordered = self.state.auto_sync or footprint.data_only
         found = _Range(
@@ -184,7 +186,8 @@ class SiteCheck:
 
     def _taints(self) -> bool:
         instruction = self.site.instruction
-        return instruction is not None and instruction.taint is not None
+        overruns = any(isinstance(f.view, View) and f.view.overruns for f in self.site.footprints)
+        return instruction is not None and instruction.taint is not None and not overruns
 
     def _write_partly(self, item: _Range, cell: Cell, touched: Touched) -> None:
         """The result is written only where its sources are."""
@@ -225,8 +228,8 @@ class ElementCheck:
         self.races = checks.races and not state.auto_sync
         self.marks = checks.uninitialised and footprint.write
 
-    def run(self, offset: int) -> None:
-        """The scalar unit touches element `offset` of the buffer."""
+    def run(self, offset: int, known: bool = True) -> None:
+        """The scalar unit touches element `offset`; a value stored is `known` or made of garbage."""
         start = self.address + offset * self.size
         stop = start + self.size
         shadow = self.shadow
@@ -237,8 +240,15 @@ class ElementCheck:
                 self.agent, shadow.at(start, stop), run, self.site, write=self.write
             )
             shadow.trace().record(start, stop, clock, self.site, write=self.write)
-        if self.marks:
+        if self.marks and known:
             shadow.mark_run(start, stop, self.state.serial)
+        elif self.marks:
+            shadow.unmark(shadow.cell(start, 1, self.size, self.size), self.state.serial)
+
+    def is_written(self, offset: int) -> bool:
+        """Whether element `offset` of the buffer was written in this block."""
+        start = self.address + offset * self.size
+        return self.shadow.is_run_written(start, start + self.size, self.state.serial)
 
 
 def report_unwritten(state: BlockState, core: int, site: Site, footprint: Footprint) -> None:

@@ -58,7 +58,12 @@ class AccessCodegen:
         #: views of tensors with another shape or dtype, by the buffer's id
         self.tensor_views: dict[int, ir.Buffer] = {}
         self._temporaries = 0
+        #: element reads of the expression being written that always happen: check site, offset
+        self.element_reads: list[tuple[int, str]] = []
+        self._conditional = 0
         self.monitored = checks.races or checks.uninitialised
+        #: (src, dst) of the flags within a core that the program sets
+        self.flag_pairs = {(s.src, s.dst) for s in ir.walk(func.body) if isinstance(s, ir.SetFlag)}
 
     # ------------------------------------------------------------------ text
 
@@ -110,7 +115,9 @@ class AccessCodegen:
         self.emit(f"if {condition}:")
         before = len(self.lines)
         self.depth += 1
+        self._conditional += 1
         self._announce(expr)
+        self._conditional -= 1
         if len(self.lines) == before:
             self.emit("pass")
         self.depth -= 1
@@ -181,9 +188,12 @@ class AccessCodegen:
         self.emit(f"c{site.index}(({self.writer.address(indices, buffer.shape)}, 1, 1, 0))")
 
     def announce_scalar_access(
-        self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...], *, write: bool
+        self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...], *, write: bool, written: str = ""
     ) -> str:
-        """Checks of one element access by the scalar unit; returns the element offset's text."""
+        """Checks of one element access by the scalar unit; returns the element offset's text.
+
+        written: for a store, the text that tells whether the stored value is made of written elements.
+        """
         shape = shape_of(buffer, self.func.loc)
         offset = linear(shape, indices)
         view = View(buffer, offset, 1, 1, 1, flat=True)
@@ -199,19 +209,22 @@ class AccessCodegen:
             # The device compiler orders the scalar unit after the vector pipe.
             self.emit("if Q_V: yield ('drain', VECTOR_PIPES)")
         text = self.writer.address(indices, shape)
+        if not isinstance(offset, (ir.Const, ir.Var)):
+            name = self.temporary()
+            self.emit(f"{name} = {text}")
+            text = name
+        if not write and not self._conditional:
+            self.element_reads.append((site.index, text))
         checked = self.checks.bounds and not self._inside(indices, shape)
         recorded = self.checks.races and not self.auto_sync
         recorded = recorded or (self.checks.uninitialised and write)
         if not (checked or recorded):
             return text
-        if not isinstance(offset, (ir.Const, ir.Var)):
-            name = self.temporary()
-            self.emit(f"{name} = {text}")
-            text = name
         if checked:
             self.emit_run_bounds(site, view, text)
         if recorded:
-            self.emit(f"c{site.index}({text})")
+            known = f", {written}" if written else ""
+            self.emit(f"c{site.index}({text}{known})")
         return text
 
     def _inside(self, indices: tuple[ir.Expr, ...], shape: tuple[int, ...]) -> bool:
@@ -282,6 +295,8 @@ class AccessCodegen:
 
     def emit_run_bounds(self, site: Site, view: View, offset: str) -> None:
         """Out-of-bounds test of an on-chip view whose offset is known only at run time."""
+        if view.overruns:
+            return
         limit = 1
         for size in shape_of(view.buffer, self.func.loc):
             limit *= size

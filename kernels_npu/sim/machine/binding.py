@@ -91,7 +91,9 @@ def bind_core(
     if monitored:
         for site in program.sites:
             if site.element:
-                names[f"c{site.index}"] = ElementCheck(state, core, site, checks).run
+                element = ElementCheck(state, core, site, checks)
+                names[f"c{site.index}"] = element.run
+                names[f"u{site.index}"] = element.is_written
             elif site.footprints:
                 kind = ParallelCheck if site.parallel else SiteCheck
                 names[f"c{site.index}"] = kind(state, core, site, checks).run

@@ -93,7 +93,10 @@ class CoreCodegen(InstructionCodegen):
 
     def _emit_store(self, stmt: ir.Store) -> None:
         buffer = stmt.buffer
+        self.element_reads.clear()
         value = self.value(ir.Cast(stmt.value, buffer.dtype))
+        reads = list(self.element_reads) if self.checks.uninitialised else []
+        written = " and ".join(f"u{site}({offset})" for site, offset in reads)
         if buffer.scope == "var":
             self.emit(f"s{buffer.uid} = {value}")
             return
@@ -103,10 +106,12 @@ class CoreCodegen(InstructionCodegen):
             self.emit_element_bounds(buffer, stmt.indices, "scalar store")
             if self.monitored:
                 self.emit_gm_element_check(buffer, stmt.indices, write=True)
+            if written:
+                self.emit(f"if not ({written}): R.stores_unwritten({reads[0][0]})")
             offset = self.writer.address(stmt.indices, buffer.shape)
             self.emit(f"{self.tensor_name(buffer, flat=True)}[{offset}] = {value}")
             return
-        offset = self.announce_scalar_access(buffer, stmt.indices, write=True)
+        offset = self.announce_scalar_access(buffer, stmt.indices, write=True, written=written)
         self.emit(f"{self.flat_name(buffer)}[{offset}] = {value}")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from kernels_npu.errors import SourceLocation
+from kernels_npu.sim.machine.access_checks import report_unwritten
 from kernels_npu.sim.machine.block_state import BlockState
 from kernels_npu.sim.machine.cross_flags import COUNTER_LIMIT, CrossFlags
 from kernels_npu.sim.machine.findings import ERROR, WARNING, Finding
@@ -65,6 +66,19 @@ class CoreRuntime:
                 site,
                 "wait for the flag before setting it again, or use another event id",
             )
+
+    def hidden_events(self, site: int, events: tuple[tuple[str, str, int], ...]) -> None:
+        """The operation at `site` sets and waits for `events` itself."""
+        for src, dst, event in events:
+            if self.state.monitor.outstanding(self.number, src, dst, event):
+                self.report(
+                    "AI-SYNC-010",
+                    WARNING,
+                    f"{self.sites[site].op} uses flag {src}->{dst} event {event} itself while the program "
+                    "has it set; the hardware keeps one",
+                    site,
+                    "use event ids from 2 on for flags that stay set across this operation",
+                )
 
     def wait_flag(self, site: int, src: str, dst: str, event: int) -> None:
         if not self.state.monitor.wait_flag(self.number, src, dst, event) and self.check_flags:
@@ -139,6 +153,11 @@ class CoreRuntime:
             site,
             "guard the access, or correct the index (block ids and slots come from the caller)",
         )
+
+    def stores_unwritten(self, load: int) -> None:
+        """An element that was never written, read at site `load`, is stored to global memory."""
+        site = self.sites[load]
+        report_unwritten(self.state, self.core, site, site.footprints[0])
 
     def beyond_border(self, site: int, tensor: int, where: tuple[int, ...]) -> None:
         """A move of one row that lies past the tensor's end: the device clips it to nothing."""

@@ -63,6 +63,7 @@ class Instruction:
     clips: the on-chip side of a move covers only what moves, unless `clears` holds.
     prologue: executed first when the tensor's border clips the move (the fill with the pad value).
     tile: what a moved rectangle must fit, when that is not the on-chip side of the checks.
+    events: flags (src, dst, event id) that the operation itself sets and waits for.
     """
 
     op: str
@@ -86,6 +87,7 @@ class Instruction:
     clears: ir.Expr | None = None
     prologue: Instruction | None = None
     tile: View | None = None
+    events: tuple[tuple[str, str, int], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,21 @@ class InstructionCodegen(AccessCodegen):
     def emit_instruction(self, stmt: ir.TileOp, instruction: Instruction) -> None:
         """Issue all stages of an operation, with the fences that it contains."""
         for stage in instruction.stages or (instruction,):
+            self._emit_events(stmt, stage)
             for src, dst in stage.fences_before:
                 emit_fence(self, src, dst)
             self._emit_stage(stmt, stage)
             for src, dst in stage.fences_after:
                 emit_fence(self, src, dst)
+
+    def _emit_events(self, stmt: ir.TileOp, instruction: Instruction) -> None:
+        """Warn when a flag that the operation uses itself is set: the program uses it as well."""
+        if not self.checks.flags or self.auto_sync:
+            return
+        shared = [e for e in instruction.events if e[:2] in self.flag_pairs]
+        if shared:
+            site = self.site(stmt, stmt.op, instruction.pipe, ())
+            self.emit(f"R.hidden_events({site.index}, {tuple(shared)!r})")
 
     def _emit_stage(self, stmt: ir.TileOp, instruction: Instruction) -> None:
         site = self.site(
@@ -169,6 +179,7 @@ class InstructionCodegen(AccessCodegen):
         rect = next(iter(operands.rects.values()))[0]
         self.emit(f"if {rect}.shape != ({tile.rows}, {tile.cols}):")
         self.depth += 1
+        self._emit_events(stmt, prologue)
         for src, dst in prologue.fences_before:
             emit_fence(self, src, dst)
         if self.monitored:

@@ -218,6 +218,10 @@ class Monitor:
         self.acquire(core, dst, queue.popleft())
         return True
 
+    def outstanding(self, core: int, src: str, dst: str, event: int) -> int:
+        """How many sets of an event were not waited for."""
+        return len(self._flags.get((core, src, dst, event), ()))
+
     def fence(self, core: int, src: str, dst: str) -> None:
         """A set and wait back to back."""
         self.acquire(core, dst, self.release(core, src))

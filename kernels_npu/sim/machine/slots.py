@@ -19,6 +19,10 @@ from kernels_npu.sim.soc import MEMORY_OF_SCOPE
 _CORE_MEMORIES = (("L1", "L0A", "L0B", "L0C"), ("UB",), ("UB",))
 
 
+#: No memory of a core is larger; a view that asks for more ends with the memory.
+_LONGEST_VIEW = 1 << 19
+
+
 @dataclass(eq=False)
 class Slot:
     """One set of cores: an AIC and its AIVs with their memories."""
@@ -83,5 +87,5 @@ def _arena_size(lowered: LoweredKernel, program: CoreProgram, memory: str) -> in
         view = constant.view
         if view.memory == memory and isinstance(view.offset, ir.Const):
             end = int(view.offset.value) + max(view.rows * view.pitch, view.count)
-            size = max(size, constant.address + end * view.itemsize)
+            size = max(size, constant.address + min(end * view.itemsize, _LONGEST_VIEW))
     return -(-size // 64) * 64

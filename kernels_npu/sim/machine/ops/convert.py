@@ -19,7 +19,7 @@ from kernels_npu.sim.machine.instruction import (
     lowers,
 )
 from kernels_npu.sim.machine.operands import View, flat_view, static_int
-from kernels_npu.sim.machine.ops.elementwise import all_sources
+from kernels_npu.sim.machine.ops.elementwise import all_sources, counted
 from kernels_npu.sim.machine.scalar_math import int_range
 from kernels_npu.sim.scalar_ops import is_float
 
@@ -152,6 +152,16 @@ def conversion_pair(stmt: ir.TileOp, dst: View, src: View, context: LoweringCont
         )
 
 
+def _within_memory(convert: Converter) -> Converter:
+    """`convert` up to the end of the memory."""
+
+    def clipped(a: AnyArray, out: AnyArray) -> None:
+        count = min(a.size, out.size)
+        convert(a[:count], out[:count])
+
+    return clipped
+
+
 @lowers("cast")
 def lower_cast(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     """`cast(dst, src, mode, count)`: the first `count` elements."""
@@ -167,11 +177,12 @@ def lower_cast(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
             rule="modes are " + ", ".join([*_INTEGRAL, "CAST_ODD"]),
             fix="use CAST_NONE to widen and CAST_RINT to narrow",
         )
-    dst = View(whole_dst.buffer, whole_dst.offset, 1, size, size, flat=True)
-    src = View(whole_src.buffer, whole_src.offset, 1, size, size, flat=True)
+    dst, src = (counted(stmt, whole, size, context) for whole in (whole_dst, whole_src))
     conversion_pair(stmt, dst, src, context)
     scaled = is_scaled(dst.buffer.dtype, src.buffer.dtype)
     convert = converter(dst.buffer.dtype, src.buffer.dtype, mode)
+    if dst.overruns or src.overruns:
+        convert = _within_memory(convert)
     return Instruction(
         op=stmt.op,
         pipe="V",

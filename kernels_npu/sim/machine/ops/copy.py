@@ -107,6 +107,7 @@ def _gm_to_ub(stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext) -
         cycles=cost.vector(tile.count * tile.itemsize),
         fences_before=(("MTE2", "V"), ("MTE3", "V")),
         fences_after=(("V", "MTE2"),),
+        events=(("MTE2", "V", 0), ("MTE3", "V", 0), ("V", "MTE2", 0)),
     )
     return Instruction(
         op=stmt.op,

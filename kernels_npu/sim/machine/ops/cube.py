@@ -184,6 +184,19 @@ def _hidden_stages(
     return views
 
 
+#: The flags that the library routine uses.
+_EVENTS = (
+    ("MTE2", "MTE1", 0),
+    ("FIX", "M", 0),
+    ("M", "MTE1", 0),
+    ("M", "MTE1", 1),
+    ("MTE1", "M", 0),
+    ("MTE1", "M", 1),
+    ("MTE1", "MTE2", 0),
+    ("M", "FIX", 0),
+)
+
+
 @lowers("gemm_v0")
 def lower_gemm(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     """`gemm_v0(A_L1, B_L1, C_L0C)`: streams through L0A and L0B and fences its own pipes.
@@ -210,6 +223,7 @@ def lower_gemm(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         clobbers=tuple(hidden),
         cycles=cost.move("MTE1", a.count * a.itemsize + b.count * b.itemsize),
         fences_before=(("MTE2", "MTE1"), ("FIX", "M"), ("M", "MTE1")),
+        events=_EVENTS,
         fences_after=(("MTE1", "M"),),
     )
     multiply = Instruction(

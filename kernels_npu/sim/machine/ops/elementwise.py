@@ -15,7 +15,7 @@ from kernels_npu.sim.machine.instruction import (
     LoweringContext,
     lowers,
 )
-from kernels_npu.sim.machine.operands import View, flat_view
+from kernels_npu.sim.machine.operands import View, flat_view, shape_of
 from kernels_npu.sim.scalar_ops import is_float
 
 
@@ -136,6 +136,24 @@ def check_dtype(stmt: ir.TileOp, view: View, context: LoweringContext) -> None:
 def clamped(a: View, count: int) -> View:
     """`a` limited to the first `count` elements: the device passes the destination's count."""
     return View(a.buffer, a.offset, 1, count, count, flat=True)
+
+
+def counted(stmt: ir.TileOp, operand: View, count: int, context: LoweringContext) -> View:
+    """The first `count` elements from the operand's start, also when that leads past its buffer."""
+    limit = 1
+    for size in shape_of(operand.buffer, stmt.loc):
+        limit *= size
+    start = int(operand.offset.value) if isinstance(operand.offset, ir.Const) else 0
+    overruns = start + count > limit
+    if overruns:
+        context.note(
+            "AI-BOUND-013",
+            "warning",
+            f"{stmt.op} is asked for {count} elements of {operand.buffer.name}, which has {limit}; it goes "
+            "on into the bytes behind it",
+            stmt,
+        )
+    return View(operand.buffer, operand.offset, 1, count, count, flat=True, overruns=overruns)
 
 
 def _on_integers(kernel: Callable[..., object]) -> Callable[[AnyArray, AnyArray], None]:

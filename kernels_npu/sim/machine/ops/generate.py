@@ -7,8 +7,8 @@ import numpy as np
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine import cost
 from kernels_npu.sim.machine.instruction import AnyArray, Instruction, LoweringContext, lowers
-from kernels_npu.sim.machine.operands import View, flat_view, static_int
-from kernels_npu.sim.machine.ops.elementwise import typed_scalar
+from kernels_npu.sim.machine.operands import flat_view, static_int
+from kernels_npu.sim.machine.ops.elementwise import counted, typed_scalar
 
 
 def _fill(value: float, out: AnyArray) -> None:
@@ -61,7 +61,7 @@ def lower_progression(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     whole = flat_view(stmt.operands[0], stmt.loc)
     count = stmt.attrs.get("count")
     size = whole.count if count is None else static_int(count, stmt.loc, "count")  # type: ignore[arg-type]
-    dst = View(whole.buffer, whole.offset, 1, size, size, flat=True)
+    dst = counted(stmt, whole, size, context)
     first, step = (ir.as_expr(o) for o in stmt.operands[1:3])  # type: ignore[arg-type]
     return Instruction(
         op=stmt.op,

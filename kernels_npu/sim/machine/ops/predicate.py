@@ -102,7 +102,8 @@ def lower_select(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     else:
         other = clamped(flat_view(second, stmt.loc), dst.count)
     mode = str(stmt.attrs.get("selMode", stmt.attrs.get("mode")))
-    bits = clamped(mask, min(mask.count, max(1, -(-dst.count // 8 // mask.itemsize))))
+    lanes = min(dst.count, 256 // dst.itemsize) if mode == "VSEL_CMPMASK_SPR" else dst.count
+    bits = clamped(mask, -(-lanes // (8 * mask.itemsize)))
     first = clamped(first, dst.count)
     return Instruction(
         op=stmt.op,

@@ -69,6 +69,7 @@ def lower_reduce(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     clear = bool(stmt.attrs.get("clear", True))
     check_dtype(stmt, source, context)
     _check_pitch(stmt, source, context)
+    _check_half_sum(stmt, source, over_columns, clear, context)
     axis = 1 if over_columns else 0
     return Instruction(
         op=stmt.op,
@@ -79,6 +80,25 @@ def lower_reduce(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         writes=(out,),
         cycles=cost.vector(source.count * source.itemsize, 2),
         taint=_taint(axis),
+    )
+
+
+def _check_half_sum(
+    stmt: ir.TileOp, source: View, over_columns: bool, clear: bool, context: LoweringContext
+) -> None:
+    """AscendC sums half tiles with one instruction per row, which takes 128 elements at most."""
+    half = stmt.op == "reduce_sum" and source.buffer.dtype == "float16" and clear
+    if context.target != "ascendc" or not half or source.rows == 1:
+        return
+    if over_columns and source.cols <= 128:
+        return
+    what = f"rows of {source.cols} elements" if over_columns else "columns"
+    context.note(
+        "AI-BOUND-014",
+        "warning",
+        f"reduce_sum over {what} of the half tile {source.buffer.name}: the library sums rows of up to 128 "
+        "half elements correctly; cast to float32 first",
+        stmt,
     )
 
 

@@ -63,6 +63,23 @@ def _broadcast_taint(sources: list[AnyArray], shape: tuple[int, ...]) -> AnyArra
 def lower_transpose(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     """`transpose(dst, src)` of 2-D tiles."""
     dst, src = (tile_view(o, stmt.loc) for o in stmt.operands[:2])
+    if (dst.rows, dst.cols) != (src.cols, src.rows):
+        raise KernelSourceError(
+            "AI-SRC-055",
+            f"transpose of {src.rows}x{src.cols} ({src.buffer.name}) into {dst.rows}x{dst.cols} "
+            f"({dst.buffer.name})",
+            where=stmt.loc,
+            rule="the destination has the source's columns as rows",
+            fix="swap the extents of the destination",
+        )
+    if context.target == "ascendc" and (src.rows % 16 or src.cols % 16):
+        context.note(
+            "AI-BOUND-015",
+            "error",
+            f"transpose of {src.rows}x{src.cols} ({src.buffer.name}) works on whole 16x16 tiles and leaves "
+            "the rest out; pad both extents to multiples of 16",
+            stmt,
+        )
     return Instruction(
         op=stmt.op,
         pipe="V",

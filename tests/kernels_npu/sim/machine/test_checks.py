@@ -313,3 +313,231 @@ def test_event_ids(launch: Callable[..., Any], event: int, expected: set[str]) -
         return kernel
 
     assert launch(factory()).codes == expected
+
+
+def element_store(loaded: int, target: str) -> Any:
+    """Only `loaded` of 16 elements are written before they are copied one by one."""
+
+    @tilelang.jit(out_idx=[1], pass_configs=SYNCED)
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(x: T.Tensor((16,), "float32"), y: T.Tensor((16,), "float32")):
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
+                a = T.alloc_ub([16], "float32")
+                b = T.alloc_ub([16], "float32")
+                with T.Scope("V"):
+                    for i in T.serial(loaded):
+                        a[i] = x[i]
+                    for i in T.serial(16):
+                        if target == "global":
+                            y[i] = a[i] + 1.0
+                        if target == "chosen":
+                            b[i] = T.if_then_else(i < loaded, a[i], 0.0)
+                        if target == "ub":
+                            b[i] = a[i] + 1.0
+                    if target != "global":
+                        T.copy(b, y)
+
+        return kernel
+
+    return factory()
+
+
+@pytest.mark.parametrize(
+    ("loaded", "target", "expected"),
+    [
+        (16, "ub", set()),
+        (15, "ub", {"AI-INIT-001"}),
+        (16, "global", set()),
+        (15, "global", {"AI-INIT-001"}),
+        (15, "chosen", set()),
+    ],
+)
+def test_unwritten_elements_pass_through_scalar_code(
+    launch: Callable[..., Any], loaded: int, target: str, expected: set[str]
+) -> None:
+    x = np.arange(16, dtype=np.float32)
+    result = launch(element_store(loaded, target), x)
+    assert result.codes == expected
+    assert result.record.findings == () or result.record.findings[0].loc is not None
+
+
+def test_count_beyond_the_buffer_goes_on_into_the_next_one(launch: Callable[..., Any]) -> None:
+    @tilelang.jit(out_idx=[1, 2], pass_configs=SYNCED)
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(
+            x: T.Tensor((64,), "float32"),
+            y: T.Tensor((32,), "float32"),
+            z: T.Tensor((32,), "float32"),
+        ):
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
+                a = T.alloc_ub([32], "float32")
+                b = T.alloc_ub([32], "float32")
+                c = T.alloc_ub([32], "float32")
+                d = T.alloc_ub([32], "float32")
+                T.copy(x[0:32], a)
+                T.copy(x[32:64], b)
+                T.tile.cast(c, a, "CAST_RINT", 64)
+                T.copy(c, y)
+                T.copy(d, z)
+
+        return kernel
+
+    x = np.arange(64, dtype=np.float32) + 0.25
+    result = launch(factory(), x)
+    assert [(f.code, f.severity) for f in result.record.findings] == [
+        ("AI-BOUND-013", "warning")
+    ] * 2
+    np.testing.assert_array_equal(np.concatenate(result.outputs), np.rint(x))
+
+
+@pytest.mark.parametrize(("count", "code"), [(64, None), (10**6, "AI-BOUND-013")])
+def test_count_beyond_the_memory_ends_with_it(
+    launch: Callable[..., Any], count: int, code: str | None
+) -> None:
+    @tilelang.jit(out_idx=[1], pass_configs=SYNCED)
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(x: T.Tensor((64,), "float16"), y: T.Tensor((64,), "float32")):
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
+                a = T.alloc_ub([64], "float16")
+                b = T.alloc_ub([64], "float32")
+                T.copy(x, a)
+                T.tile.cast(b, a, "CAST_NONE", count)
+                T.copy(b, y)
+
+        return kernel
+
+    x = np.arange(64).astype(np.float16)
+    result = launch(factory(), x)
+    assert result.errors == []
+    assert result.codes == ({code} if code else set())
+    np.testing.assert_array_equal(result.outputs[0], x)
+
+
+def half_sum(cols: int, dim: int, target: str) -> Any:
+    size = 8 if dim == -1 else cols
+
+    @tilelang.jit(out_idx=[1], pass_configs=SYNCED, target=target)
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(x: T.Tensor((8, cols), "float16"), y: T.Tensor((size,), "float16")):
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
+                a = T.alloc_ub([8, cols], "float16")
+                b = T.alloc_ub([size], "float16")
+                T.copy(x, a)
+                T.reduce_sum(a, b, dim=dim)
+                T.copy(b, y)
+
+        return kernel
+
+    return factory()
+
+
+@pytest.mark.parametrize(
+    ("cols", "dim", "target", "expected"),
+    [
+        (128, -1, "ascendc", set()),
+        (144, -1, "ascendc", {"AI-BOUND-014"}),
+        (32, 0, "ascendc", {"AI-BOUND-014"}),
+        (144, -1, "pto", set()),
+    ],
+)
+def test_sums_of_half_tiles(
+    launch: Callable[..., Any], cols: int, dim: int, target: str, expected: set[str]
+) -> None:
+    result = launch(half_sum(cols, dim, target), np.ones((8, cols), np.float16))
+    assert result.codes == expected and result.errors == []
+    assert (result.outputs[0] == (cols if dim == -1 else 8)).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "target", "expected"),
+    [(32, "ascendc", set()), (24, "ascendc", {"AI-BOUND-015"}), (24, "pto", set())],
+)
+def test_transposes_of_whole_tiles(
+    launch: Callable[..., Any], rows: int, target: str, expected: set[str]
+) -> None:
+    @tilelang.jit(out_idx=[1], pass_configs=SYNCED, target=target)
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(x: T.Tensor((rows, 32), "float32"), y: T.Tensor((32, rows), "float32")):
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
+                a = T.alloc_ub([rows, 32], "float32")
+                b = T.alloc_ub([32, rows], "float32")
+                T.copy(x, a)
+                T.tile.transpose(b, a)
+                T.copy(b, y)
+
+        return kernel
+
+    assert launch(factory(), np.zeros((rows, 32), np.float32)).codes == expected
+
+
+@pytest.mark.parametrize(
+    ("bits", "mode", "expected"),
+    [
+        (32, "VSEL_TENSOR_TENSOR_MODE", {"AI-BOUND-002"}),
+        (64, "VSEL_TENSOR_TENSOR_MODE", set()),
+        (8, "VSEL_CMPMASK_SPR", set()),
+    ],
+)
+def test_mask_shorter_than_the_selection(
+    launch: Callable[..., Any], bits: int, mode: str, expected: set[str]
+) -> None:
+    @tilelang.jit(out_idx=[1], pass_configs=SYNCED)
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(x: T.Tensor((512,), "float32"), y: T.Tensor((512,), "float32")):
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
+                a = T.alloc_ub([512], "float32")
+                b = T.alloc_ub([512], "float32")
+                m = T.alloc_ub([bits], "uint8")
+                T.copy(x, a)
+                T.tile.fill(m, 255)
+                T.tile.select(b, m, a, a, mode)
+                T.copy(b, y)
+
+        return kernel
+
+    assert launch(factory(), np.ones(512, np.float32)).codes == expected
+
+
+def hidden_event(event: int, *, partial: bool) -> Any:
+    """A credit stays set across a product, or across a load that the border clips."""
+
+    @tilelang.jit(out_idx=[1])
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(x: T.Tensor((32, 32), "float16"), y: T.Tensor((32, 32), "float32")):
+            with T.Kernel(1, is_npu=True) as (_cid, _vid):
+                a = T.alloc_L1([32, 32], "float16")
+                c = T.alloc_L0C([32, 32], "float32")
+                u = T.alloc_ub([48, 32], "float16")
+                with T.Scope("C"):
+                    T.set_flag("m", "mte1", event)
+                    T.copy(x, a)
+                    T.gemm_v0(a, a, c, init=True)
+                    T.wait_flag("m", "mte1", event)
+                    T.copy(c, y)
+                with T.Scope("V"):
+                    T.set_flag("v", "mte2", event)
+                    if partial:
+                        T.copy(x[0:48, :], u)
+                    T.wait_flag("v", "mte2", event)
+
+        return kernel
+
+    return factory()
+
+
+@pytest.mark.parametrize(
+    ("event", "partial", "count"), [(2, True, 0), (0, False, 1), (0, True, 2), (1, True, 1)]
+)
+def test_event_ids_that_operations_use_themselves(
+    launch: Callable[..., Any], event: int, partial: bool, count: int
+) -> None:
+    x = np.ones((32, 32), np.float16)
+    findings = launch(hidden_event(event, partial=partial), x).record.findings
+    assert [f.code for f in findings] == ["AI-SYNC-010"] * count

@@ -507,3 +507,28 @@ def test_footprint_is_the_slot_and_not_the_buffer(
     assert "AI-RACE-001" in {f.code for f in twin.errors}
     missing = launch(slots_kernel(1, wait=False), x)
     assert [f.code for f in missing.errors] == ["AI-RACE-001"]
+
+
+@pytest.mark.parametrize("target", ["float16", "float32"])
+def test_accumulator_to_global_memory(
+    agreeing: Callable[..., Any], rng: np.random.Generator, target: str
+) -> None:
+    """A conversion of the accumulator into global memory is a fixpipe store."""
+
+    @tilelang.jit(out_idx=[1], pass_configs=SYNCED)
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(x: T.Tensor((32, 32), "float16"), y: T.Tensor((32, 32), target)):
+            with T.Kernel(1, is_npu=True) as (_cid, _vid):
+                a = T.alloc_L1([32, 32], "float16")
+                c = T.alloc_L0C([32, 32], "float32")
+                T.copy(x, a)
+                T.gemm_v0(a, a, c, init=True)
+                for i, j in T.Parallel(32, 32):
+                    y[i, j] = T.cast(c[i, j], target)
+
+        return kernel
+
+    x = rng.integers(-3, 4, (32, 32)).astype(np.float16)
+    y = agreeing(factory(), x)[0]
+    np.testing.assert_array_equal(y, (x.astype(np.float32) @ x.astype(np.float32)).astype(target))

@@ -6,8 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernels_npu.sim.machine.cells import Cell
+from kernels_npu.sim.machine.cross_block import BlockAccesses
 from kernels_npu.sim.machine.half import to_half
-from kernels_npu.sim.machine.shadow import Cell, ShadowMemory
+from kernels_npu.sim.machine.shadow import ShadowMemory
 
 
 def byte_set(cell: Cell) -> set[int]:
@@ -27,11 +29,42 @@ def cells(draw: st.DrawFn) -> Cell:
 @given(cells(), cells())
 def test_meets_agrees_with_the_sets_of_bytes(a: Cell, b: Cell) -> None:
     truth = bool(byte_set(a) & byte_set(b))
-    if a.rows > 1 and b.rows > 1 and a.pitch != b.pitch:
-        assert a.meets(b) or not truth  # may only err on the side of a conflict
-    else:
-        assert a.meets(b) is truth
-    assert a.meets(b) == b.meets(a)
+    assert a.meets(b) is truth
+    assert b.meets(a) is truth
+
+
+@given(st.lists(cells(), max_size=12), cells())
+def test_index_finds_every_overlap(others: list[Cell], cell: Cell) -> None:
+    shadow = ShadowMemory("UB", 4096)
+    for other in others:
+        shadow.cell(other.start, other.rows, other.row_bytes, other.pitch)
+    new = shadow.cell(cell.start, cell.rows, cell.row_bytes, cell.pitch)
+    expected = {id(c) for c in shadow.cells.values() if byte_set(c) & byte_set(new)}
+    assert {id(c) for c in new.overlaps} == expected
+    found = shadow.at(new.start, new.stop)
+    span = set(range(new.start, new.stop))
+    assert {id(c) for c in found} == {id(c) for c in shadow.cells.values() if byte_set(c) & span}
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), cells()), min_size=1, max_size=10))
+def test_blocks_that_share_bytes_are_found(touches: list[tuple[int, bool, Cell]]) -> None:
+    accesses = BlockAccesses()
+    for number, (block, write, cell) in enumerate(sorted(touches, key=lambda t: t[0])):
+        if write:
+            cell.writer, cell.write_site = 0, number
+        else:
+            cell.readers = {0: (1, number)}
+        accesses.add(0, block, [cell], lambda agent, index: index)  # type: ignore[arg-type,return-value]
+    pairs = set()
+    accesses.report(lambda group, old, new: pairs.add((id(old.cell), id(new.cell))))
+    ordered = sorted(touches, key=lambda t: t[0])
+    expected = {
+        (id(a), id(b))
+        for i, (x, w, a) in enumerate(ordered)
+        for y, v, b in ordered[i + 1 :]
+        if x != y and (w or v) and byte_set(a) & byte_set(b)
+    }
+    assert pairs == expected
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 3), st.integers(1, 8)), max_size=8))
