@@ -229,7 +229,7 @@ class ElementCheck:
         self.marks = checks.uninitialised and footprint.write
 
     def run(self, offset: int, known: bool = True) -> None:
-        """The scalar unit touches element `offset`; a value stored is `known` or made of garbage."""
+        """The scalar unit touches element `offset`; a stored value is `known` or garbage."""
         start = self.address + offset * self.size
         stop = start + self.size
         shadow = self.shadow

@@ -192,7 +192,7 @@ class AccessCodegen:
     ) -> str:
         """Checks of one element access by the scalar unit; returns the element offset's text.
 
-        written: for a store, the text that tells whether the stored value is made of written elements.
+        written: for a store, the text that tells whether the value is made of written elements.
         """
         shape = shape_of(buffer, self.func.loc)
         offset = linear(shape, indices)

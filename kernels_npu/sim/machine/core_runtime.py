@@ -74,8 +74,8 @@ class CoreRuntime:
                 self.report(
                     "AI-SYNC-010",
                     WARNING,
-                    f"{self.sites[site].op} uses flag {src}->{dst} event {event} itself while the program "
-                    "has it set; the hardware keeps one",
+                    f"{self.sites[site].op} uses flag {src}->{dst} event {event} itself while the "
+                    "program has it set; the hardware keeps one",
                     site,
                     "use event ids from 2 on for flags that stay set across this operation",
                 )

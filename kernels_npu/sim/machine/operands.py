@@ -19,8 +19,8 @@ from kernels_npu.sim.soc import MEMORY_OF_SCOPE
 class View:
     """`rows` x `cols` elements of an on-chip buffer, `pitch` elements apart, `offset` elements in.
 
-    `flat` views are handed to NumPy as 1-D arrays of `cols` elements (rows is 1). overruns: the program
-    asked for more elements than the buffer has, and was told so.
+    `flat` views are handed to NumPy as 1-D arrays of `cols` elements (rows is 1). overruns: the
+    program asked for more elements than the buffer has, and was told so.
     """
 
     buffer: ir.Buffer

@@ -149,8 +149,8 @@ def counted(stmt: ir.TileOp, operand: View, count: int, context: LoweringContext
         context.note(
             "AI-BOUND-013",
             "warning",
-            f"{stmt.op} is asked for {count} elements of {operand.buffer.name}, which has {limit}; it goes "
-            "on into the bytes behind it",
+            f"{stmt.op} is asked for {count} elements of {operand.buffer.name}, which has {limit}; "
+            "it goes on into the bytes behind it",
             stmt,
         )
     return View(operand.buffer, operand.offset, 1, count, count, flat=True, overruns=overruns)

@@ -96,8 +96,8 @@ def _check_half_sum(
     context.note(
         "AI-BOUND-014",
         "warning",
-        f"reduce_sum over {what} of the half tile {source.buffer.name}: the library sums rows of up to 128 "
-        "half elements correctly; cast to float32 first",
+        f"reduce_sum over {what} of the half tile {source.buffer.name}: the library sums rows of "
+        "up to 128 half elements correctly; cast to float32 first",
         stmt,
     )
 
