@@ -76,8 +76,8 @@ def lower_transpose(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         context.note(
             "AI-BOUND-015",
             "error",
-            f"transpose of {src.rows}x{src.cols} ({src.buffer.name}) works on whole 16x16 tiles and "
-            "leaves the rest out; pad both extents to multiples of 16",
+            f"transpose of {src.rows}x{src.cols} ({src.buffer.name}) works on whole 16x16 tiles "
+            "and leaves the rest out; pad both extents to multiples of 16",
             stmt,
         )
     return Instruction(
