@@ -9,11 +9,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,37 +30,65 @@ from kernels_npu.errors import EnvironmentProblem, UnsupportedError
 Tokens = tuple[Sequence[int], Sequence[int]]
 
 
-def logits(source: WeightSource, generations: Sequence[Tokens]) -> list[torch.Tensor]:
-    """What the reference would have chosen each output token from, per generation.
+@dataclass(frozen=True, kw_only=True)
+class ReferenceLogits:
+    """What the reference would have chosen each output token from.
 
-    Each result is float32 `[output tokens, vocab]`; the reference sees the given
-    tokens, not its own.
+    values: per generation float32 `[output tokens, vocab]`.
+    rounding: what the reference itself loses in the dtype of the generations: the largest root mean
+        square of one row's differences. 0.0 for float32, infinite when it overflows in that dtype.
+    """
+
+    values: list[torch.Tensor]
+    rounding: float
+
+
+def logits(
+    source: WeightSource, generations: Sequence[Tokens], dtype: torch.dtype
+) -> ReferenceLogits:
+    """The reference's logits for given tokens: it sees those, not its own.
 
     Raises:
         EnvironmentProblem: AI-MODEL-015 when transformers is not installed.
         UnsupportedError: AI-MODEL-034 when transformers cannot express the model.
     """
     model = reference_model(source)
+    values = _forward(model, generations)
+    if dtype is torch.float32:
+        return ReferenceLogits(values=values, rounding=0.0)
+    rounded = _forward(model.to(dtype), generations)
+    worst = max(
+        float((a - b).square().mean(dim=-1).sqrt().nan_to_num(nan=math.inf).max())
+        for a, b in zip(values, rounded)
+    )
+    return ReferenceLogits(values=values, rounding=worst)
+
+
+def _forward(model: Any, generations: Sequence[Tokens]) -> list[torch.Tensor]:
     results = []
     for prompt, output in generations:
         # The last output token is never fed back.
         tokens = torch.tensor([[*prompt, *output[:-1]]], dtype=torch.int64)
         with torch.no_grad():
-            # Only the rows that chose an output token: those of a long prompt would
-            # fill the memory.
+            # Only rows that chose an output token: those of a long prompt would fill the memory.
             kept = model(tokens, use_cache=False, logits_to_keep=len(output)).logits
         results.append(kept[0].float())
     return results
 
 
-def logits_isolated(source: WeightSource, generations: Sequence[Tokens]) -> list[torch.Tensor]:
+def logits_isolated(
+    source: WeightSource, generations: Sequence[Tokens], dtype: torch.dtype
+) -> ReferenceLogits:
     """`logits`, computed in a process of its own without any accelerator."""
     require_reference(source)
     with tempfile.TemporaryDirectory(prefix="ascend-infer-") as folder:
         request, answer = Path(folder, "request.json"), Path(folder, "answer.pt")
-        request.write_text(
-            json.dumps({"model": str(source.path), "generations": generations}), encoding="utf-8"
-        )
+        asked = {
+            "model": str(source.path),
+            "generations": generations,
+            "dtype": str(dtype).removeprefix("torch."),
+        }
+        request.write_text(json.dumps(asked), encoding="utf-8")
         finished = subprocess.run(
             [sys.executable, "-m", "ascend_infer.reference", str(request), str(answer)],
             env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "HF_HUB_OFFLINE": "1"},
@@ -69,8 +99,7 @@ def logits_isolated(source: WeightSource, generations: Sequence[Tokens]) -> list
         )
         if finished.returncode:
             raise _failed(finished)
-        results: list[torch.Tensor] = torch.load(answer, weights_only=True)
-    return results
+        return ReferenceLogits(**torch.load(answer, weights_only=True))
 
 
 def require_reference(source: WeightSource) -> None:
@@ -103,7 +132,8 @@ def _answer(request: Path, answer: Path) -> None:
     from ascend_infer.model.catalogue import resolve
 
     asked = json.loads(request.read_text(encoding="utf-8"))
-    torch.save(logits(resolve(asked["model"]).open(), asked["generations"]), answer)
+    source, dtype = resolve(asked["model"]).open(), getattr(torch, asked["dtype"])
+    torch.save(vars(logits(source, asked["generations"], dtype)), answer)
 
 
 def _require_transformers() -> None:

@@ -23,10 +23,10 @@ from kernels_npu.errors import UsageError
 _FLOAT32_TOLERANCE = 1e-3
 
 
-#: Root mean square of a row's differences, as a multiple of the tolerance, that is no rounding any
-#: more. Correct decoders stay below 0.2 with real weights and near 1 with random ones; unrelated
-#: logits are above 2.5 in bfloat16 and far above in float16.
-_ROW_LIMIT = 2.0
+#: How many times what the reference loses by rounding a row of ours may be off. Correct decoders
+#: are off by 0.3 to 1.2 times as much, with random weights as with real ones; a decoder whose
+#: prefill leaves out one key of forty, by 8.
+_ROUNDING_FACTOR = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +49,14 @@ class ReferenceReport:
     tolerance: how far rounding to the dtype moves a gap between logits, see `logit_tolerance`.
     top1_agreement: share of all steps whose most likely token is the reference's, 0.0 to 1.0.
     worst_row: largest root mean square of one row's differences, prefill included.
+    row_limit: what it may be: a few times what the reference itself loses in this dtype.
     """
 
     steps: int
     max_abs_logit_diff: float
     prefill_max_abs_logit_diff: float
     worst_row: float
+    row_limit: float
     top1_agreement: float
     tolerance: float
     decided: Decided
@@ -68,7 +70,7 @@ class ReferenceReport:
         from the reference's than rounding explains.
         """
         same = all(d.agreements == d.rows for d in (self.decided, self.prefill_decided))
-        return same and self.worst_row <= _ROW_LIMIT * self.tolerance
+        return same and self.worst_row <= self.row_limit
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready fields."""
@@ -77,7 +79,7 @@ class ReferenceReport:
             "max_abs_logit_diff": self.max_abs_logit_diff,
             "prefill_max_abs_logit_diff": self.prefill_max_abs_logit_diff,
             "worst_row_rms_diff": self.worst_row,
-            "row_rms_limit": _ROW_LIMIT * self.tolerance,
+            "row_rms_limit": self.row_limit,
             "top1_agreement": self.top1_agreement,
             "tolerance": self.tolerance,
             "decided_steps": self.decided.rows,
@@ -115,14 +117,15 @@ def check_against_reference(
             fix="generate with keep_logits=True",
         )
     compute = reference.logits_isolated if isolated else reference.logits
-    theirs = compute(source, [(g.prompt_token_ids, g.output_token_ids) for g in generations])
+    tokens = [(g.prompt_token_ids, g.output_token_ids) for g in generations]
+    theirs = compute(source, tokens, dtype)
     is_prefill = [row == 0 for logits in ours for row in range(len(logits))]
     return compare_logits(
         torch.cat(ours),
-        torch.cat(theirs),
+        torch.cat(theirs.values),
         torch.tensor(is_prefill, dtype=torch.bool),
-        dtype,
-        source.config.num_layers,
+        tolerance=logit_tolerance(torch.cat(theirs.values), dtype, source.config.num_layers),
+        rounding=theirs.rounding,
     )
 
 
@@ -130,13 +133,18 @@ def compare_logits(
     ours: torch.Tensor,
     theirs: torch.Tensor,
     is_prefill: torch.Tensor,
-    dtype: torch.dtype,
-    num_layers: int,
+    *,
+    tolerance: float,
+    rounding: float,
 ) -> ReferenceReport:
-    """Compare float32 logits `[steps, vocab]` row by row; `theirs` are the reference's and
-    `is_prefill` is bool `[steps]`."""
+    """Compare float32 logits `[steps, vocab]` row by row.
+
+    Args:
+        theirs: the reference's. is_prefill: bool `[steps]`.
+        tolerance: from `logit_tolerance`. rounding: from `reference.ReferenceLogits`.
+    """
     difference = (ours - theirs).abs().nan_to_num(nan=math.inf)
-    tolerance = logit_tolerance(theirs, dtype, num_layers)
+    row_limit = max(_FLOAT32_TOLERANCE, _ROUNDING_FACTOR * rounding)
     best_two = theirs.topk(2, dim=-1).values
     agree = ours.argmax(dim=-1) == theirs.argmax(dim=-1)
     clear = (best_two[:, 0] - best_two[:, 1]) > tolerance
@@ -152,6 +160,8 @@ def compare_logits(
         max_abs_logit_diff=_largest(difference[decode]),
         prefill_max_abs_logit_diff=_largest(difference[is_prefill]),
         worst_row=_largest(difference.square().mean(dim=-1).sqrt()),
+        # A reference that overflows in this dtype says nothing about rounding.
+        row_limit=row_limit if math.isfinite(row_limit) else tolerance,
         top1_agreement=float(agree[decode].float().mean()) if steps else 1.0,
         tolerance=tolerance,
         decided=decided(decode),

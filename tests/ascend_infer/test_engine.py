@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from ascend_infer.devices import open_device
 from ascend_infer.engine import Generation, Request
 from ascend_infer.model.catalogue import resolve
+from ascend_infer.model.decoder import DecoderModel
 from ascend_infer.reference import reference_model
 from ascend_infer.reference_check import check_against_reference
 from ascend_infer.sampling import SamplingParams
@@ -17,6 +20,8 @@ from ascend_infer.session import Session, SessionOptions, open_session
 from kernels_npu.errors import AscendInferError
 
 pytest.importorskip("transformers")
+
+Spoil = Callable[[DecoderModel], None]
 
 MODELS = ("llama_dir", "qwen2_dir", "mistral_dir")
 PROMPTS = ((3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9), (7,), (20, 30, 40, 50))
@@ -163,3 +168,34 @@ def test_a_wrong_weight_is_noticed(llama_dir: Path):
     object.__setattr__(layer, "down", -layer.down)
     generations = run(used, requests(), keep_logits=True)
     assert not check_against_reference(used.source, generations, torch.float32).passed
+
+
+def _without_mask(model: DecoderModel) -> None:
+    attend = model._causal_attention
+
+    def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        everything = torch.ones(len(query), len(query), dtype=torch.bool)
+        return attend(query, key, value, everything)
+
+    model._causal_attention = attention  # type: ignore[method-assign]
+
+
+def _other_scale(model: DecoderModel) -> None:
+    attend = model._causal_attention
+    model._causal_attention = lambda q, k, v, mask: attend(q * 1.3, k, v, mask)  # type: ignore[method-assign]
+
+
+def _later_positions(model: DecoderModel) -> None:
+    prefill = model.prefill
+    model.prefill = lambda tokens, positions, slots: prefill(tokens, positions + 1, slots)  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("spoil", [_without_mask, _other_scale, _later_positions])
+def test_a_wrong_prefill_is_noticed(llama_dir: Path, spoil: Spoil, dtype: str):
+    """Top-1 is often right all the same; the distance of the logits is not."""
+    used = session(llama_dir, dtype=dtype)
+    spoil(used.model)
+    generations = run(used, requests(4), keep_logits=True)
+    report = check_against_reference(used.source, generations, used.model.dtype)
+    assert not report.passed and report.worst_row > report.row_limit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -65,7 +66,12 @@ def test_a_failed_verification_exits_with_1(
     from ascend_infer import reference
 
     honest = reference.logits_isolated
-    monkeypatch.setattr(reference, "logits_isolated", lambda *a: [-values for values in honest(*a)])
+
+    def negated(*arguments: Any) -> reference.ReferenceLogits:
+        right = honest(*arguments)
+        return dataclasses.replace(right, values=[-values for values in right.values])
+
+    monkeypatch.setattr(reference, "logits_isolated", negated)
     exit_code, result = generate(
         capsys, "--model", str(llama_dir), "--prompt-token-ids", "3", "--verify"
     )
