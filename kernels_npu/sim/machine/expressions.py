@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine.intervals import Interval, exact, interval
-from kernels_npu.sim.machine.scalar_math import EXACT_UNARY, int_range, round_to
+from kernels_npu.sim.machine.scalar_math import EXACT_UNARY, int_range, round_to, wrap_int
 from kernels_npu.sim.scalar_ops import is_float
 
 _INFIX = {
@@ -189,6 +189,8 @@ def literal(expr: ir.Const) -> str:
         value = number if expr.dtype == "float64" else round_to(number, expr.dtype)
         if not math.isfinite(value):
             return "inf" if value > 0 else "(-inf)"
+    elif not isinstance(value, bool) and expr.dtype != "bool":
+        value = wrap_int(int(value), expr.dtype)  # constants are folded without a width
     return repr(value) if isinstance(value, bool) or value >= 0 else f"({value!r})"
 
 

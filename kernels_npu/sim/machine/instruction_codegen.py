@@ -10,6 +10,7 @@ from kernels_npu.sim.machine.access_codegen import AccessCodegen
 from kernels_npu.sim.machine.instruction import DEQ_SCALE, Instruction, MemoryFrom, OutsideReport
 from kernels_npu.sim.machine.operands import Rect, View
 from kernels_npu.sim.machine.ops.cube import StageQueue
+from kernels_npu.sim.machine.rect_codegen import emit_rect
 from kernels_npu.sim.machine.sites import Footprint, Site
 from kernels_npu.sim.machine.sync_codegen import emit_barrier, emit_fence
 
@@ -58,7 +59,7 @@ class InstructionCodegen(AccessCodegen):
                 if id(view.offset) not in operands.offsets:
                     operands.offsets[id(view.offset)] = self.named(view.offset)
             elif id(view) not in operands.rects:
-                operands.rects[id(view)] = self.emit_rect(site, view)
+                operands.rects[id(view)] = emit_rect(self, site, view)
         arguments = [self._argument(a, site, operands) for a in instruction.args]
         for view in views:
             if isinstance(view, View):

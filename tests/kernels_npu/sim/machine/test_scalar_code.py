@@ -248,3 +248,60 @@ def test_nested_loops_while_and_persistent(agreeing: Callable[..., Any]) -> None
             steps += 3
         expected.append([j + sum(range(2, n)) * steps for j in range(8)])
     np.testing.assert_array_equal(agreeing(factory(), x)[0], expected)
+
+
+def many_elements(memory: str, n: int, synced: bool) -> Any:
+    """Tens of thousands of single elements, then moves of the whole buffer."""
+
+    @tilelang.jit(out_idx=[0], pass_configs={"tl.ascend_auto_sync": synced})
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(y: T.Tensor((n,), "int32")):
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
+                a = T.alloc_ub([n], "int32")
+                with T.Scope("V"):
+                    for i in T.serial(n):
+                        if memory == "ub":
+                            a[i] = i
+                        else:
+                            y[i] = i
+                    if memory == "ub":
+                        for i in T.serial(n - 1):
+                            a[i] = a[i] + a[i + 1]
+                        for _i in T.serial(50):
+                            T.barrier_all()
+                            T.tile.add(a, a, 1)
+                        T.barrier_all()
+                        T.copy(a, y)
+
+        return kernel
+
+    return factory()
+
+
+@pytest.mark.parametrize("synced", [False, True])
+@pytest.mark.parametrize("memory", ["ub", "global"])
+def test_many_single_elements(launch: Callable[..., Any], memory: str, synced: bool) -> None:
+    """With a cost per element that grows with their number, this would take minutes."""
+    n = 40000
+    result = launch(many_elements(memory, n, synced))
+    assert result.record.findings == ()
+    expected = np.arange(n)
+    if memory == "ub":
+        expected[:-1] += expected[1:]
+        expected += 50
+    np.testing.assert_array_equal(result.outputs[0], expected)
+
+
+def test_folded_constants_wrap(launch: Callable[..., Any]) -> None:
+    @tilelang.jit(out_idx=[0])
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(y: T.Tensor((2,), "int32")):
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
+                y[0] = T.int32(2**31 - 1) + 1
+                y[1] = T.int32(1) << 31
+
+        return kernel
+
+    assert launch(factory()).outputs[0].tolist() == [-(2**31)] * 2
