@@ -202,6 +202,7 @@ CODES: dict[str, str] = {
     "AI-SRC-061": "An operand of a matrix product is in the wrong memory.",
     "AI-SRC-062": "An integer is divided by zero while the kernel runs.",
     "AI-SRC-063": "A statement fails on the values that it computes with.",
+    "AI-SRC-064": "T.printf and T.dump_tensor are skipped.",
     "AI-MEM-013": (
         "A T.Parallel in the kernel makes the compiler forget annotated addresses and layouts."
     ),

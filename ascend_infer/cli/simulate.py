@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         output.print_json(result)
     else:
-        _print(report)
+        _print(report, checked=arguments.checks != "off", error=error)
     if report_file is not None:
         try:
             _write(report_file, result)
@@ -196,7 +196,7 @@ def _write(path: Path, result: dict[str, Any]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _print(report: SimReport) -> None:
+def _print(report: SimReport, *, checked: bool, error: AscendInferError | None) -> None:
     from ascend_infer.cli import output
 
     rows = []
@@ -230,5 +230,7 @@ def _print(report: SimReport) -> None:
     )
     for finding in report.findings:
         print(finding)
-    if not report.findings:
-        print("no findings")
+    if error is not None and not report.findings:
+        print(f"the script ended with {error.code}")
+    elif not report.findings:
+        print("no findings" if checked else "checks were off: nothing was looked for")

@@ -19,7 +19,7 @@ from kernels_npu.sim.machine.parallel_codegen import emit_parallel
 from kernels_npu.sim.machine.program import CoreProgram
 from kernels_npu.sim.machine.sync_codegen import emit_sync
 
-_IGNORED = {"reinterpretcast", "printf", "dump_tensor"}
+_PRINTS = {"printf", "dump_tensor"}
 
 
 class CoreCodegen(InstructionCodegen):
@@ -47,7 +47,14 @@ class CoreCodegen(InstructionCodegen):
         if isinstance(stmt, ir.TileOp):
             if stmt.op == "set_deq_scale":
                 self.emit(f"dq = {self.value(stmt.operands[0])}")  # type: ignore[arg-type]
-            elif stmt.op not in _IGNORED:
+            elif stmt.op in _PRINTS:
+                self.context.note(
+                    "AI-SRC-064",
+                    "warning",
+                    f"{stmt.op} prints nothing here; read the tensors after the launch instead",
+                    stmt,
+                )
+            elif stmt.op != "reinterpretcast":
                 self.emit_instruction(stmt, lower_tile_op(stmt, self.context))
         elif isinstance(stmt, ir.Let):
             name = f"v{stmt.var.uid}"
