@@ -25,7 +25,7 @@ class _Range:
     """A footprint with everything about it that does not change between executions.
 
     fixed: its cell, when the range is a constant. address, size: start and element size in bytes.
-    ordered: whether the races of the range need no check.
+    ordered: whether the range needs no check for races.
     """
 
     footprint: Footprint
@@ -50,13 +50,21 @@ class SiteCheck:
     it); then, for a site with reads that depend on a condition, whether they happen.
     """
 
-    def __init__(self, state: BlockState, core: int, site: Site, checks: Checks) -> None:
+    def __init__(
+        self,
+        state: BlockState,
+        core: int,
+        site: Site,
+        checks: Checks,
+        private: frozenset[int] = frozenset(),
+    ) -> None:
         self.state = state
         self.core = core
         self.site = site
         self.agent = state.monitor.agent(state.first_core + core, site.pipe)
         self.races = checks.races
         self.uninitialised = checks.uninitialised
+        self.private = private
         self.ranges = [self._range(f) for f in site.footprints]
         self.stores = bool(site.gm_path) and any(r.shadow and not r.write for r in self.ranges)
         self.clips = site.clips
@@ -64,6 +72,9 @@ class SiteCheck:
         dynamic = self.clips or self.conditional
         constant = not dynamic and all(r.fixed is not None for r in self.ranges)
         self._constant: Touched = [(r, r.fixed) for r in self.ranges if r.fixed is not None]
+        self._racing: Touched = [(r, c) for r, c in self._constant if not r.ordered]
+        #: (block, how often memories lost data) when all of a constant site's ranges were written
+        self._settled = (-1, -1)
         self.run: Callable[..., None] = self._run_constant if constant else self._run_dynamic
 
     def _range(self, footprint: Footprint) -> _Range:
@@ -79,7 +90,12 @@ class SiteCheck:
         if view.overruns:
             row_bytes = pitch = min(row_bytes, shadow.size - footprint.address)
         # A core that the compiler synchronises is one agent, and on-chip memory has no other.
-        ordered = self.state.auto_sync or footprint.data_only
+        ordered = (
+            not self.races
+            or self.state.auto_sync
+            or footprint.data_only
+            or id(footprint) in self.private
+        )
         found = _Range(
             footprint,
             footprint.write,
@@ -101,7 +117,15 @@ class SiteCheck:
     # ------------------------------------------------------------------ hot path
 
     def _run_constant(self) -> None:
-        self._check(self._constant)
+        if self._racing:
+            self._check_races(self._racing)
+        if self.uninitialised:
+            state = self.state
+            now = (state.serial, state.losses.count)
+            if now != self._settled:
+                self._check_written(self._constant)
+                if all(cell.written_in == state.serial for _, cell in self._constant):
+                    self._settled = (state.serial, state.losses.count)
 
     def _run_dynamic(self, *values: Any) -> None:
         happens = values[-1] if self.conditional else True
@@ -136,29 +160,30 @@ class SiteCheck:
                 touched.append((item, fixed))
             else:
                 touched.append((item, shadow.cell(start, item.rows, item.row_bytes, item.pitch)))
-        self._check(touched)
-
-    def _check(self, touched: Touched) -> None:
         if self.races:
-            monitor, agent, index = self.state.monitor, self.agent, self.site.index
-            for item, cell in touched:
-                if item.ordered:
-                    continue
-                if item.shadow is not None and item.shadow.elements is not None:
-                    trace = item.shadow.elements
-                    monitor.against_elements(agent, trace, cell, index, write=item.write)
-                if item.write:
-                    monitor.write(agent, cell, index)
-                else:
-                    monitor.read(agent, cell, index)
+            self._check_races(touched)
         if self.uninitialised:
-            serial = self.state.serial
-            for item, cell in touched:
-                if item.shadow is not None and (
-                    cell.written_in != serial or item.footprint.clobbers
-                ):
-                    self._track_written(touched)
-                    return
+            self._check_written(touched)
+
+    def _check_races(self, touched: Touched) -> None:
+        monitor, agent, index = self.state.monitor, self.agent, self.site.index
+        for item, cell in touched:
+            if item.ordered:
+                continue
+            if item.shadow is not None and item.shadow.elements is not None:
+                trace = item.shadow.elements
+                monitor.against_elements(agent, trace, cell, index, write=item.write)
+            if item.write:
+                monitor.write(agent, cell, index)
+            else:
+                monitor.read(agent, cell, index)
+
+    def _check_written(self, touched: Touched) -> None:
+        serial = self.state.serial
+        for item, cell in touched:
+            if item.shadow is not None and (cell.written_in != serial or item.footprint.clobbers):
+                self._track_written(touched)
+                return
 
     # ------------------------------------------------------------------ written bytes
 

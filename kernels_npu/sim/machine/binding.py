@@ -15,6 +15,7 @@ from kernels_npu.sim.machine.deferred import PipeQueues
 from kernels_npu.sim.machine.instruction import AnyArray
 from kernels_npu.sim.machine.memory import Arena
 from kernels_npu.sim.machine.parallel_checks import ParallelCheck
+from kernels_npu.sim.machine.private_ranges import private_footprints
 from kernels_npu.sim.machine.program import CoreProgram, ViewConstant
 from kernels_npu.sim.machine.shadow import PIPES
 
@@ -89,14 +90,19 @@ def bind_core(
     for name, factory in program.factories.items():
         names[name] = factory()
     if monitored:
+        private = private_footprints(program.sites, bounds_checked=checks.bounds)
         for site in program.sites:
             if site.element:
                 element = ElementCheck(state, core, site, checks)
                 names[f"c{site.index}"] = element.run
                 names[f"u{site.index}"] = element.is_written
             elif site.footprints:
-                kind = ParallelCheck if site.parallel else SiteCheck
-                names[f"c{site.index}"] = kind(state, core, site, checks).run
+                check = (
+                    ParallelCheck(state, core, site, checks)
+                    if site.parallel
+                    else SiteCheck(state, core, site, checks, private)
+                )
+                names[f"c{site.index}"] = check.run
     exec(program.code, names)
     function: ProgramFunction = names["program"]  # type: ignore[assignment]
     return BoundCore(core, function, runtime, queues, counts, gm_bytes, program)

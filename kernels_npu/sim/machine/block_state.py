@@ -15,6 +15,7 @@ from kernels_npu.sim.machine.shadow import (
     AGENTS_PER_CORE,
     CORES_PER_BLOCK,
     Cell,
+    Losses,
     ShadowMemory,
 )
 from kernels_npu.sim.machine.sites import Site
@@ -47,7 +48,10 @@ class BlockState:
         self.auto_sync = group.monitor.auto_sync
         self.first_core = slot * CORES_PER_BLOCK
         self.arenas = arenas
-        self.on_chip = {key: ShadowMemory(key[1], arena.size) for key, arena in arenas.items()}
+        self.losses = Losses()
+        self.on_chip = {
+            key: ShadowMemory(key[1], arena.size, self.losses) for key, arena in arenas.items()
+        }
         self.sites: dict[int, tuple[Site, ...]] = {}
         self.block = 0
         self.serial = 0

@@ -73,35 +73,33 @@ class Monitor:
 
     def read(self, agent: int, cell: Cell, site: int) -> None:
         """Check and record a read."""
-        known = self._current(agent)
-        partner = self._partners[agent]
         for other in cell.overlaps:
             writer = other.writer
             if (
                 writer >= 0
                 and writer != agent
-                and other.write_clock > known[writer]
-                and writer != partner
+                and writer != self._partners[agent]
+                and other.write_clock > self._current(agent)[writer]
             ):
                 self.on_hazard("RAW", writer, other.write_site, agent, site, cell, other)
         cell.readers[agent] = (self._own[agent], site)
 
     def write(self, agent: int, cell: Cell, site: int) -> None:
         """Check and record a write."""
-        known = self._current(agent)
         partner = self._partners[agent]
         for other in cell.overlaps:
             writer = other.writer
             if (
                 writer >= 0
                 and writer != agent
-                and other.write_clock > known[writer]
                 and writer != partner
+                and other.write_clock > self._current(agent)[writer]
             ):
                 self.on_hazard("WAW", writer, other.write_site, agent, site, cell, other)
-            if other.readers:
-                for reader, (when, where) in other.readers.items():
-                    if reader != agent and when > known[reader] and reader != partner:
+            for reader in other.readers:
+                if reader != agent and reader != partner:
+                    when, where = other.readers[reader]
+                    if when > self._current(agent)[reader]:
                         self.on_hazard("WAR", reader, where, agent, site, cell, other)
         cell.writer = agent
         cell.write_clock = self._own[agent]
@@ -169,7 +167,7 @@ class Monitor:
     # ------------------------------------------------------------------ ordering
 
     def _join(self, agent: int, other: Clock) -> Clock:
-        merged = list(map(max, self._known[agent], other))
+        merged = [a if a > b else b for a, b in zip(self._known[agent], other)]
         self._known[agent] = merged
         self._joined[agent // AGENTS_PER_CORE] = True
         return merged

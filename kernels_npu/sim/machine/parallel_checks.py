@@ -131,8 +131,7 @@ class ParallelCheck:
         for byte in range(view.itemsize):
             bits[places + byte] = values
         if not np.all(values):
-            for other in cell.overlaps:
-                other.written_in = -1
+            memory.lose(cell)
 
     def _first_bytes(self, footprint: Footprint, index: Index) -> AnyArray:
         """Address of the first byte of every element that an access names."""

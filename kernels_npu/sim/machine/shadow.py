@@ -23,6 +23,7 @@ __all__ = [
     "PIPE_INDEX",
     "Cell",
     "ElementTrace",
+    "Losses",
     "ShadowMemory",
 ]
 
@@ -71,6 +72,13 @@ class ElementTrace:
         return latest & ((1 << _SITE_BITS) - 1) if latest >> _SITE_BITS > known else -1
 
 
+class Losses:
+    """How often memories of a block lost data that had been written, or kept only part of it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
 class ShadowMemory:
     """Cells of one memory, and which of its bytes the current block has written.
 
@@ -78,9 +86,10 @@ class ShadowMemory:
     written, the memory switches to one bit per byte until the block ends.
     """
 
-    def __init__(self, name: str, size: int = 0) -> None:
+    def __init__(self, name: str, size: int = 0, losses: Losses | None = None) -> None:
         self.name = name
         self.size = size
+        self.losses = losses or Losses()
         self.cells: dict[tuple[int, int, int, int], Cell] = {}
         self.elements: ElementTrace | None = None
         self._index = CellIndex()
@@ -218,6 +227,11 @@ class ShadowMemory:
         self.switch_to_bits(serial)
         target = self.bits(cell, serial)
         target[...] = written.reshape(target.shape)
+        self.lose(cell)
+
+    def lose(self, cell: Cell) -> None:
+        """Some byte of `cell` no longer holds written data; the bits say which."""
+        self.losses.count += 1
         for other in cell.overlaps:
             other.written_in = -1
 
