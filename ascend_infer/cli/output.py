@@ -6,9 +6,12 @@ import json
 import logging
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernels_npu.errors import AscendInferError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def configure_logging(*, verbose: bool) -> None:
@@ -41,13 +44,30 @@ def print_error(error: AscendInferError, *, as_json: bool) -> None:
 def print_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, note: str = ""
 ) -> None:
-    """A table on standard output; numeric columns are the caller's to format."""
+    """A table on standard output; numeric columns are the caller's to format.
+
+    On a terminal it is drawn, or, where its cells would have to be broken, given as one group of
+    lines per row; piped, its columns are aligned and its lines as long as they need to be.
+    """
+    cells = [[str(cell) for cell in row] for row in rows]
     try:
-        from rich import box
+        from rich.console import Console
     except ImportError:  # the doctor has to speak in a broken installation, too
-        _print_plainly(title, columns, rows, note)
+        _print_plainly(title, columns, cells, note)
         return
-    from rich.console import Console
+    console = Console()
+    if not console.is_terminal:
+        _print_aligned(title, columns, cells, note)
+    elif sum(_widths(columns, cells)) + 2 * len(columns) + 1 > console.width:
+        _print_grouped(title, columns, cells, note)
+    else:
+        _draw(console, title, columns, cells, note)
+
+
+def _draw(
+    console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str
+) -> None:
+    from rich import box
     from rich.markup import escape
     from rich.table import Table
 
@@ -59,10 +79,38 @@ def print_table(
         box=box.SIMPLE_HEAD,
     )
     for column in columns:
-        table.add_column(escape(column), overflow="fold")
+        table.add_column(escape(column), no_wrap=True)
     for row in rows:
-        table.add_row(*(escape(str(cell)) for cell in row))
-    Console().print(table)
+        table.add_row(*map(escape, row))
+    console.print(table)
+
+
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, cells)) for cells in zip(columns, *rows)]
+
+
+def _print_aligned(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str
+) -> None:
+    print(title)
+    widths = _widths(columns, rows)
+    for row in (columns, *rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+    if note:
+        print(note)
+
+
+def _print_grouped(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str
+) -> None:
+    print(title)
+    width = max(map(len, columns))
+    for row in rows:
+        for column, cell in zip(columns, row):
+            print(f"  {column.ljust(width)}  {cell}")
+        print()
+    if note:
+        print(note)
 
 
 def _print_plainly(

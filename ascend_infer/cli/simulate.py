@@ -197,7 +197,7 @@ def _write(path: Path, result: dict[str, Any]) -> None:
 
 
 def _print(report: SimReport, *, checked: bool, error: AscendInferError | None) -> None:
-    from ascend_infer.cli import output
+    from ascend_infer.cli import findings, output
 
     rows = []
     for name, totals in report.kernels.items():
@@ -228,8 +228,7 @@ def _print(report: SimReport, *, checked: bool, error: AscendInferError | None) 
         rows,
         note="bytes and instructions: simulated; cycles of the busiest pipe: modelled, never time",
     )
-    for finding in report.findings:
-        print(finding)
+    findings.print_findings(report.findings)
     if error is not None and not report.findings:
         print(f"the script ended with {error.code}")
     elif not report.findings:

@@ -44,6 +44,10 @@ def _accumulate(total: dict[str, int], part: Mapping[str, int]) -> None:
         total[key] = total.get(key, 0) + value
 
 
+#: Version of `SimReport.to_dict`; it grows when a field changes its name or meaning.
+SCHEMA_VERSION = 1
+
+
 class SimReport:
     """Totals per kernel and findings, equal ones counted once with their number."""
 
@@ -58,7 +62,12 @@ class SimReport:
             self.kernels.setdefault(record.kernel, KernelTotals()).add(record)
             for finding in record.findings:
                 places = ", ".join(str(a.loc) for a in finding.accesses) or str(finding.loc)
-                key = (finding.code, finding.kernel, places)
+                # A message without a place of its own is told apart by its text.
+                key = (
+                    finding.code,
+                    finding.kernel,
+                    places if places != "None" else finding.message,
+                )
                 seen = self._findings.get(key)
                 count = finding.count + (seen.count if seen else 0)
                 self._findings[key] = replace(seen or finding, count=count)
@@ -73,12 +82,17 @@ class SimReport:
         """Whether any finding is an error."""
         return any(f.severity == "error" for f in self.findings)
 
+    def count(self, severity: str) -> int:
+        """How many findings (not occurrences) are of `severity`: error, warning or hint."""
+        return sum(f.severity == severity for f in self.findings)
+
     def to_dict(self) -> dict[str, object]:
         """JSON-ready form, with evidence levels."""
         from kernels_npu.evidence import Evidence
         from kernels_npu.sim.machine.cost import MODEL
 
         return {
+            "schema_version": SCHEMA_VERSION,
             "kernels": {name: vars(totals) for name, totals in self.kernels.items()},
             "findings": [f.to_dict() for f in self.findings],
             "cycle_model": MODEL,

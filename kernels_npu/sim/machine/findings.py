@@ -6,17 +6,22 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 
 from kernels_npu.errors import SimulationError, SourceLocation
+from kernels_npu.sim.machine.rules import rule_of
 
 ERROR, WARNING, HINT = "error", "warning", "hint"
+
+
+def _place(loc: SourceLocation | None) -> dict[str, object]:
+    return {"file": None, "line": None} if loc is None else {"file": loc.file, "line": loc.line}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
     """One side of a hazard.
 
-    operation: the dialect's name, e.g. `copy`. kind: `Read` or `Write`. pipe: e.g. `PIPE_MTE2`.
-    core: `aic`, `aiv0` or `aiv1`. memory: `GM`, `UB`, `L1`, ... start, stop: byte range in it (for
-    GM relative to the tensor `tensor`).
+    operation: the dialect's name, e.g. `copy`. kind: `Read` or `Write`. pipe: e.g. `MTE2`.
+    core: `aic`, `aiv0` or `aiv1`. memory: `GM`, `UB`, `L1`, ... tensor: the tensor or buffer in it.
+    start, stop: byte range, for GM relative to the tensor, on chip from the memory's start.
     """
 
     operation: str
@@ -37,13 +42,45 @@ class Access:
             f"in block {self.block} ({self.core}) by {self.operation} at {self.loc}"
         )
 
+    def to_dict(self) -> dict[str, object]:
+        """JSON-ready fields."""
+        return {
+            "kind": self.kind.lower(),
+            "memory": self.memory,
+            "tensor": self.tensor,
+            "start": self.start,
+            "stop": self.stop,
+            "block": self.block,
+            "core": self.core,
+            "pipe": self.pipe,
+            "operation": self.operation,
+            **_place(self.loc),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Insertion:
+    """A line to add `before` or `after` (`where`) the whole statement that starts at `loc`."""
+
+    loc: SourceLocation
+    where: str
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.where} {self.loc}"
+
+    def to_dict(self) -> dict[str, object]:
+        """JSON-ready fields."""
+        return {**_place(self.loc), "where": self.where, "code": self.code}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """One mistake; `count` says how often it was met.
 
-    code: `AI-RACE-001` and so on. severity: error, warning or hint.
-    accesses: both sides, older first.
+    code: `AI-RACE-001` and so on. severity: error, warning or hint. accesses: both sides, older
+    first. details: further lines of the message. rule, fix: by default those of `rules.RULES`.
+    insertions: the fix as lines of source, where it consists of such.
     """
 
     code: str
@@ -52,30 +89,58 @@ class Finding:
     kernel: str
     loc: SourceLocation | None = None
     accesses: tuple[Access, ...] = ()
+    details: tuple[str, ...] = ()
+    rule: str = ""
     fix: str = ""
+    insertions: tuple[Insertion, ...] = ()
     count: int = 1
 
-    def __str__(self) -> str:
+    def __post_init__(self) -> None:
+        known = rule_of(self.code)
+        for name in ("rule", "fix"):
+            if not getattr(self, name):
+                object.__setattr__(self, name, getattr(known, name))
+
+    @property
+    def check(self) -> str:
+        """The switch in `Checks` that controls the finding, or `always`."""
+        return rule_of(self.code).check
+
+    @property
+    def title(self) -> str:
+        """The first line: severity, code, what, where and how often."""
         where = f" at {self.loc}" if self.loc is not None and not self.accesses else ""
-        times = f" ({self.count} times)" if self.count > 1 else ""
-        lines = [
-            f"{self.severity.upper()} {self.code}: {self.message} in {self.kernel}{where}{times}"
-        ]
-        lines += [f"  {access}" for access in self.accesses]
-        if self.fix:
-            lines.append(f"  fix: {self.fix}")
-        return "\n".join(lines)
+        told = f"{self.message} in {self.kernel}{where}{self.times}"
+        return f"{self.severity.upper()} {self.code}: {told}"
+
+    @property
+    def times(self) -> str:
+        """How often the mistake was met, when that is more than once."""
+        return f" ({self.count:,} times)" if self.count > 1 else ""
+
+    @property
+    def body(self) -> tuple[str, ...]:
+        """The lines below the title."""
+        told = (*map(str, self.accesses), *self.details)
+        return (*told, f"rule: {self.rule}", f"fix: {self.fix}")
+
+    def __str__(self) -> str:
+        return "\n".join((self.title, *(f"  {line}" for line in self.body)))
 
     def to_dict(self) -> dict[str, object]:
         """JSON-ready fields."""
         return {
             "code": self.code,
             "severity": self.severity,
+            "check": self.check,
             "message": self.message,
+            "details": list(self.details),
             "kernel": self.kernel,
-            "where": None if self.loc is None else str(self.loc),
-            "accesses": [str(access) for access in self.accesses],
+            **_place(self.loc),
+            "accesses": [access.to_dict() for access in self.accesses],
+            "rule": self.rule,
             "fix": self.fix,
+            "insertions": [insertion.to_dict() for insertion in self.insertions],
             "count": self.count,
         }
 
@@ -86,22 +151,25 @@ class FindingLog:
 
     kernel: str
     _found: dict[Hashable, Finding] = field(default_factory=dict)
+    _counts: dict[Hashable, int] = field(default_factory=dict)
 
     def add(self, key: Hashable, finding: Finding) -> None:
         """Record `finding`, or count it again under `key`."""
-        seen = self._found.get(key)
-        self._found[key] = finding if seen is None else replace(seen, count=seen.count + 1)
+        if not self.seen(key):
+            self._found[key] = finding
+            self._counts[key] = finding.count
 
     def seen(self, key: Hashable) -> bool:
         """Whether `key` was recorded; if so it is counted once more (cheap path of a loop)."""
-        finding = self._found.get(key)
-        if finding is None:
+        if key not in self._counts:
             return False
-        self._found[key] = replace(finding, count=finding.count + 1)
+        self._counts[key] += 1
         return True
 
     def __iter__(self) -> Iterator[Finding]:
-        return iter(self._found.values())
+        for key, finding in self._found.items():
+            count = self._counts[key]
+            yield finding if count == finding.count else replace(finding, count=count)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -117,7 +185,11 @@ class HazardError(SimulationError):
     def __init__(self, findings: tuple[Finding, ...]) -> None:
         first = next(f for f in findings if f.severity == ERROR)
         more = len(findings) - 1
-        text = str(first).split(": ", 1)[1]
-        suffix = f"\n  and {more} more finding{'s' if more > 1 else ''}" if more else ""
-        super().__init__(first.code, text + suffix, where=first.loc)
+        lines = [f"{first.message} in {first.kernel}{first.times}"]
+        lines += [f"  {line}" for line in (*map(str, first.accesses), *first.details)]
+        if more:
+            lines.append(f"  and {more} more finding{'s' if more > 1 else ''}")
+        super().__init__(
+            first.code, "\n".join(lines), where=first.loc, rule=first.rule, fix=first.fix
+        )
         self.findings = findings

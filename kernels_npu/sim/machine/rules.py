@@ -1,0 +1,302 @@
+"""The rule behind each finding: the switch that controls it, the rule in one sentence, a fix.
+
+A finding that knows a better fix for its place says that one; no finding is without. `sanitizer`
+is what msSanitizer calls the same mistake on a device, where it has a check for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kernels_npu.error_codes import CODES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """check: field of `Checks` that switches it, or `always`. rule, fix: one sentence each."""
+
+    check: str
+    rule: str
+    fix: str
+    sanitizer: str = ""
+
+
+def _race(kind: str) -> Rule:
+    second = {"RAW": "the read", "WAR": "the write", "WAW": "the second write"}[kind]
+    first = {"RAW": "the write", "WAR": "the read", "WAW": "the first write"}[kind]
+    return Rule(
+        check="races",
+        rule=f"{second} must be ordered after {first}: by program order on one pipe, a flag, a "
+        "barrier, or a cross-core flag",
+        fix=f"order {second} after {first}",
+        sanitizer=f"racecheck: Potential {kind} hazard detected",
+    )
+
+
+_UNPAIRED = "synccheck: Unpaired set_flag/wait_flag instructions detected"
+_PAD = "pad the rows to a multiple of 32 bytes"
+
+RULES: Mapping[str, Rule] = {
+    "AI-RACE-001": _race("RAW"),
+    "AI-RACE-002": _race("WAR"),
+    "AI-RACE-003": _race("WAW"),
+    "AI-SYNC-001": Rule(
+        check="flags",
+        rule="a wait_flag consumes one set_flag of the same pipes and event id that was issued "
+        "before it",
+        fix="add the T.set_flag on every path to the wait",
+        sanitizer=_UNPAIRED,
+    ),
+    "AI-SYNC-002": Rule(
+        check="always",
+        rule="a core that waits must be released by a core that is not waiting",
+        fix="set the flag that is waited for on every path, on the core that should signal",
+        sanitizer="none: the device hangs until its watchdog ends the kernel",
+    ),
+    "AI-SYNC-003": Rule(
+        check="flags",
+        rule="flags keep their state when a kernel ends: what is set must be waited for",
+        fix="wait for every flag that is set",
+        sanitizer=_UNPAIRED,
+    ),
+    "AI-SYNC-004": Rule(
+        check="flags",
+        rule="a flag of the hardware is one bit: it must be waited for before it is set again",
+        fix="wait for the flag before setting it again, or use another event id",
+        sanitizer=_UNPAIRED,
+    ),
+    "AI-SYNC-005": Rule(
+        check="flags",
+        rule="the counter of a cross-core flag holds 15 sets",
+        fix="let the consumer return a credit flag, and wait for it before the next set",
+    ),
+    "AI-SYNC-006": Rule(
+        check="flags",
+        rule="a cross-core flag that is set again before its wait is documented as counted in one "
+        "place and as lost in another",
+        fix="let the consumer return a credit flag, and wait for it before the next set",
+    ),
+    "AI-SYNC-007": Rule(
+        check="flags",
+        rule="the event ids of flags within a core are 0 to 7; the compiler accepts up to 15",
+        fix="use an event id from 0 to 7",
+    ),
+    "AI-SYNC-008": Rule(
+        check="flags",
+        rule="blocks that wait for each other must all run at the same time",
+        fix="launch at most as many blocks as there are cores, and loop over the work",
+    ),
+    "AI-SYNC-009": Rule(
+        check="flags",
+        rule="on target ascendc T.sync_all() waits for the cores of both types",
+        fix="call T.sync_all() as often in the scope of the other core type",
+    ),
+    "AI-SYNC-010": Rule(
+        check="flags",
+        rule="an operation that uses event ids itself needs them free",
+        fix="use event ids from 2 on for flags that stay set across this operation",
+    ),
+    "AI-SYNC-020": Rule(
+        check="settings",
+        rule="automatic combine assigns a flag or barrier to the core of the operation before it",
+        fix="move it behind an operation of the core that it is meant for",
+    ),
+    "AI-SYNC-021": Rule(
+        check="settings",
+        rule="the k-th access of a workspace by the cube is paired with the k-th by the vector "
+        "cores, and one of the two must be a write",
+        fix="access each workspace equally often on both sides, in the same order",
+    ),
+    "AI-SYNC-022": Rule(
+        check="settings",
+        rule="automatic cross-core flags need constant trip counts",
+        fix="make the loop's extent a Python constant",
+    ),
+    "AI-SYNC-023": Rule(
+        check="settings",
+        rule="a workspace that only one core type accesses gets no flag",
+        fix="access it from the other core type, or take 'workspace' out of its name",
+    ),
+    "AI-SYNC-024": Rule(
+        check="settings",
+        rule="the compiler numbers its cross-core flags without looking at those set by hand",
+        fix="use a higher id for the flag set by hand",
+    ),
+    "AI-SYNC-025": Rule(
+        check="settings",
+        rule="automatic cross-core flags are inserted by a part of the automatic combine",
+        fix="turn on tl.ascend_auto_cv_combine as well, or set the cross-core flags by hand",
+    ),
+    "AI-INIT-001": Rule(
+        check="uninitialised",
+        rule="on-chip memory holds what the last kernel left: only bytes that this block wrote may "
+        "reach global memory",
+        fix="fill or load all of the buffer that is stored, or store less of it",
+        sanitizer="initcheck: uninitialized read",
+    ),
+    "AI-BOUND-001": Rule(
+        check="bounds",
+        rule="an access to global memory must lie inside the tensor",
+        fix="guard the access, or correct the index (block ids and slots come from the caller)",
+        sanitizer="memcheck: illegal read/write of GM",
+    ),
+    "AI-BOUND-002": Rule(
+        check="bounds",
+        rule="an access must lie inside its on-chip buffer",
+        fix="correct the index, or enlarge the buffer",
+        sanitizer="memcheck: illegal read/write",
+    ),
+    "AI-BOUND-003": Rule(
+        check="alignment",
+        rule="on target ascendc the rows of a copy lie at a pitch rounded up to 32 bytes, vector "
+        "operations expect them without gaps",
+        fix=_PAD,
+    ),
+    "AI-BOUND-004": Rule(
+        check="bounds",
+        rule="on target ascendc a reduction takes the logical width, rounded up to 32 bytes, as "
+        "its row pitch",
+        fix="make the width rounded up to 32 bytes equal to the buffer's row, or use target pto",
+    ),
+    "AI-BOUND-005": Rule(
+        check="bounds",
+        rule="a compare works on whole repeats of 256 bytes",
+        fix="compare a multiple of 256 bytes",
+    ),
+    "AI-BOUND-006": Rule(
+        check="alignment",
+        rule="vector and copy operands in UB start on 32-byte boundaries",
+        fix=_PAD,
+        sanitizer="memcheck: misaligned access",
+    ),
+    "AI-BOUND-007": Rule(
+        check="bounds",
+        rule="a kernel addresses a tensor by its declared shape, whatever the tensor's own is",
+        fix="pass a tensor of at least the declared shape",
+        sanitizer="memcheck: illegal read/write of GM",
+    ),
+    "AI-BOUND-008": Rule(
+        check="bounds",
+        rule="a copy is clipped at the tensor's border; past it nothing is left to move",
+        fix="guard the access if the row was meant to exist",
+    ),
+    "AI-BOUND-009": Rule(
+        check="alignment",
+        rule="a move within UB works on units of 32 bytes",
+        fix="move a multiple of 32 bytes",
+    ),
+    "AI-BOUND-010": Rule(
+        check="bounds",
+        rule="of a scalar operand's indices the compiler passes on the first one only",
+        fix="read the element from a 1-D buffer, or bind it to a name first",
+    ),
+    "AI-BOUND-011": Rule(
+        check="bounds",
+        rule="a copy moves the rectangle that the global side names; the on-chip side must hold it",
+        fix="slice both sides alike",
+        sanitizer="memcheck: illegal write",
+    ),
+    "AI-BOUND-012": Rule(
+        check="bounds",
+        rule="a copy moves the last two dimensions that extend; it ignores further ones",
+        fix="loop over the outer dimension",
+    ),
+    "AI-BOUND-013": Rule(
+        check="bounds",
+        rule="an operation runs on over whatever lies behind its buffer",
+        fix="lower the count, or enlarge the buffer",
+        sanitizer="memcheck: illegal read/write",
+    ),
+    "AI-BOUND-014": Rule(
+        check="bounds",
+        rule="the library sums half elements by one repeat per row: at most 128 columns, along the "
+        "last axis",
+        fix="cast to float32 and sum that",
+    ),
+    "AI-BOUND-015": Rule(
+        check="bounds",
+        rule="a transpose works on tiles of 16 by 16",
+        fix="pad both extents to multiples of 16",
+    ),
+    "AI-TYPE-001": Rule(
+        check="dtypes",
+        rule="the vector unit has this operation for some dtypes only",
+        fix="cast to float32 (or another supported dtype), compute, and cast back",
+    ),
+    "AI-TYPE-002": Rule(
+        check="dtypes",
+        rule="the operands of a vector operation have one dtype; nothing is promoted",
+        fix="cast one operand with T.tile.cast",
+    ),
+    "AI-TYPE-003": Rule(
+        check="dtypes",
+        rule="the vector unit converts between some pairs of dtypes only",
+        fix="convert in two steps, through float16 or float32",
+    ),
+    "AI-TYPE-004": Rule(
+        check="dtypes",
+        rule="a conversion takes one of the documented rounding modes",
+        fix="use CAST_NONE, CAST_RINT, CAST_FLOOR, CAST_CEIL, CAST_ROUND, CAST_TRUNC or CAST_ODD",
+    ),
+    "AI-TYPE-005": Rule(
+        check="dtypes",
+        rule="gather offsets are uint32 and count bytes",
+        fix="make the offsets uint32 and multiply them by the element size",
+    ),
+    "AI-TYPE-006": Rule(
+        check="dtypes",
+        rule="the vector unit compares int32 for equality only",
+        fix="compare float32 values, or use mode EQ",
+    ),
+    "AI-TYPE-007": Rule(
+        check="dtypes",
+        rule="on target ascendc a copy between global memory and UB keeps the dtype",
+        fix="copy into a buffer of the tensor's dtype and T.tile.cast from there",
+    ),
+    "AI-TYPE-008": Rule(
+        check="dtypes",
+        rule="the cube multiplies float16, bfloat16 or float32 into float32, and int8 into int32",
+        fix="allocate inputs of one dtype and an accumulator of the matching one",
+    ),
+    "AI-MEM-001": Rule(
+        check="capacity",
+        rule="buffers and hidden temporaries must fit the memory; without memory planning the "
+        "compiler does not look",
+        fix="make tiles smaller, share bytes, or turn on tl.ascend_memory_planning",
+    ),
+    "AI-MEM-010": Rule(
+        check="capacity",
+        rule="element accesses to L1 are dropped by the device",
+        fix="allocate the buffer with T.alloc_ub",
+    ),
+    "AI-MEM-013": Rule(
+        check="capacity",
+        rule="the pass that vectorises T.Parallel drops annotated addresses and layouts",
+        fix="write the T.Parallel as tile operations, or do not rely on the annotation",
+    ),
+    "AI-SRC-062": Rule(
+        check="always",
+        rule="an integer division by zero gives no defined value",
+        fix="guard the division, for example with T.max(divisor, 1)",
+    ),
+    "AI-SRC-063": Rule(
+        check="always",
+        rule="a statement must be computable on the values that reach it",
+        fix="check the values that the statement computes with",
+    ),
+    "AI-SRC-064": Rule(
+        check="always",
+        rule="printing needs the device's debug library",
+        fix="read the tensors after the launch instead",
+    ),
+}
+
+
+def rule_of(code: str) -> Rule:
+    """The rule of a code; for one that says all there is to say itself, made of its meaning."""
+    known = RULES.get(code)
+    if known is not None:
+        return known
+    meaning = CODES.get(code, code)
+    return Rule(check="always", rule=meaning, fix="change the statement at the place named")
