@@ -20,12 +20,14 @@ class BoundArguments:
 
     values: scalar parameters, symbolic dimensions, then per tensor its declared and flat view.
     groups: per tensor (storage group, byte offset); overlapping tensors share a group.
+    flat: per tensor its flat view.
     """
 
     grid: int
     values: tuple[object, ...]
     tensor_names: tuple[str, ...]
     groups: tuple[tuple[int, int], ...]
+    flat: tuple[AnyArray, ...]
 
 
 def evaluate(expr: ir.Expr | int, dims: dict[int, int | float]) -> int | float:
@@ -95,6 +97,7 @@ def bind_arguments(func: ir.PrimFunc, args: Sequence[GmArg | int | float]) -> Bo
         values=tuple(values),
         tensor_names=tuple(p.name for p, _ in tensors),
         groups=_storage_groups(flat_views),
+        flat=tuple(flat_views),
     )
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from kernels_npu.sim.config import SimConfig
+from kernels_npu.sim.machine.advisors import Advisors
 from kernels_npu.sim.machine.cross_block import BlockAccesses
 from kernels_npu.sim.machine.findings import FindingLog
+from kernels_npu.sim.machine.instruction import AnyArray
 from kernels_npu.sim.machine.memory import Arena
 from kernels_npu.sim.machine.monitor import Monitor
 from kernels_npu.sim.machine.race_reports import RaceReports
@@ -17,6 +21,7 @@ from kernels_npu.sim.machine.shadow import (
     Cell,
     Losses,
     ShadowMemory,
+    rows_of,
 )
 from kernels_npu.sim.machine.sites import Site
 
@@ -26,7 +31,8 @@ class LaunchState:
     """What all blocks of a launch share.
 
     tensor_names: by parameter index. groups: parameter index -> (storage group, byte
-    offset in it); parameters whose bytes overlap are in one group. same_work: ids of the
+    offset in it); parameters whose bytes overlap are in one group. tensors: their flat views.
+    same_work: ids of the
     statements that the vector cores of a block execute alike.
     """
 
@@ -35,8 +41,18 @@ class LaunchState:
     log: FindingLog
     tensor_names: Sequence[str]
     groups: Sequence[tuple[int, int]]
+    tensors: Sequence[AnyArray]
+    advisors: Advisors
     same_work: frozenset[int] = frozenset()
     blocks: BlockAccesses = field(default_factory=BlockAccesses)
+
+    def content(self, group: int, cell: Cell) -> AnyArray:
+        """The bytes of a range of a storage group, rows x row_bytes; empty if in no one tensor."""
+        for (owner, offset), tensor in zip(self.groups, self.tensors):
+            data = tensor.view(np.uint8)
+            if owner == group and offset <= cell.start and cell.stop <= offset + data.size:
+                return rows_of(data, cell, offset)
+        return np.empty((0, 0), np.uint8)
 
 
 class BlockState:
@@ -126,6 +142,10 @@ class BlockGroup:
         if shadow is None:
             shadow = self.global_memory[group] = ShadowMemory("GM")
         return shadow, offset
+
+    def group_of(self, cell: Cell) -> int:
+        """The storage group in which `cell` lies."""
+        return next(g for g, shadow in self.global_memory.items() if shadow.holds(cell))
 
     def memory_of(self, cell: Cell, agent: int) -> str:
         """Name of the memory in which `agent` touched `cell`."""

@@ -13,10 +13,11 @@ import threadpoolctl
 from kernels_npu.sim import ir
 from kernels_npu.sim.config import Checks, SimConfig, current_config
 from kernels_npu.sim.machine import ops as _ops  # noqa: F401  (fills the operation tables)
+from kernels_npu.sim.machine.advisors import Advisors
 from kernels_npu.sim.machine.arguments import BoundArguments, bind_arguments, symbolic_dims
 from kernels_npu.sim.machine.block_state import LaunchState
 from kernels_npu.sim.machine.codegen import CoreCodegen, generate_core_program
-from kernels_npu.sim.machine.core_runtime import StopLaunch
+from kernels_npu.sim.machine.core_reports import StopLaunch
 from kernels_npu.sim.machine.counters import Counters, collect
 from kernels_npu.sim.machine.cross_flags import CrossFlags
 from kernels_npu.sim.machine.failures import failure_finding
@@ -35,7 +36,7 @@ from kernels_npu.sim.machine.program import CoreProgram
 from kernels_npu.sim.machine.scheduler import Running, Scheduler
 from kernels_npu.sim.machine.slots import SlotGroup, make_slots
 from kernels_npu.sim.machine.vector_split import same_on_both_cores
-from kernels_npu.sim.passes import LoweredKernel, lower
+from kernels_npu.sim.passes import AUTO_CV_COMBINE, LoweredKernel, lower
 from kernels_npu.sim.reporting import record_launch
 from kernels_npu.sim.soc import Soc
 
@@ -83,6 +84,12 @@ class CompiledKernel:
             for s in ir.walk(func.body)
         )
         self._written = _written_tensors(self.lowered)
+        self._advisors = Advisors(
+            self.func,
+            self.lowered.cube,
+            self.lowered.vector,
+            combined=bool(pass_configs.get(AUTO_CV_COMBINE)),
+        )
         self._same_work = same_on_both_cores(self.lowered.vector, self.func.vid)
 
     @property
@@ -155,6 +162,8 @@ class CompiledKernel:
             log,
             bound.tensor_names,
             bound.groups,
+            bound.flat,
+            self._advisors,
             self._same_work,
         )
         scheduler = Scheduler(config.schedule, config.seed)
@@ -206,7 +215,7 @@ class CompiledKernel:
         slots.group.end_blocks()
         flags = running[0].core.runtime.cross_flags
         if launch.config.checks.flags and flags is not None:
-            report_leftovers(self.func, slots.group, flags)
+            report_leftovers(slots.group, flags)
 
     # ------------------------------------------------------------------ preparation
 

@@ -33,9 +33,13 @@ class CrossFlags:
         self._sets: dict[tuple[CoreKey, int], int] = {}
         #: per core and flag the times, by the core's scalar unit, of the waits that took a signal
         self._takes: dict[tuple[CoreKey, int], list[int]] = {}
+        #: per core that is signalled, and flag: the core and site of the last set
+        self._set_at: dict[tuple[CoreKey, int], tuple[int, int]] = {}
 
-    def arrive(self, slot: int, core: int, flag: int, mode: int, clock: Clock | None) -> int:
-        """A core's set reaches the flag unit; returns how many of its sets are outstanding."""
+    def arrive(
+        self, slot: int, core: int, flag: int, mode: int, clock: Clock | None, site: int = -1
+    ) -> int:
+        """A core's set (at `site`) reaches the flag unit; how many of its sets are outstanding."""
         setter = (slot, core)
         self._sets[(setter, flag)] = self._sets.get((setter, flag), 0) + 1
         if mode == 2 and core == 0:
@@ -46,6 +50,8 @@ class CrossFlags:
         pending = self._pending.setdefault(group, {})
         pending.setdefault(setter, deque()).append(clock)
         signalled = 0
+        for target in (setter, *targets):
+            self._set_at[(target, flag)] = (core, site)
         if all(pending.get(member) for member in members):
             merged = _merge([pending[member].popleft() for member in members])
             signalled = max(self._signal(target, flag, merged) for target in targets)
@@ -87,12 +93,23 @@ class CrossFlags:
         """The core's scalar unit took a signal at its time `when`."""
         self._takes.setdefault(((slot, core), flag), []).append(when)
 
-    def leftovers(self) -> list[tuple[CoreKey, int, int]]:
-        """(core, flag, count) still set, including sets whose quorum never completed."""
+    def sets_of(self, slot: int, flag: int) -> dict[int, int]:
+        """How often each core of a block has set a flag so far."""
+        return {
+            core: count
+            for ((at, core), name), count in sorted(self._sets.items())
+            if at == slot and name == flag
+        }
+
+    def leftovers(self) -> list[tuple[CoreKey, int, int, tuple[int, int]]]:
+        """(core, flag, count, (core, site) of the last set) of flags that are still set.
+
+        Sets whose quorum never completed are listed under the core that set them.
+        """
         left = [(*key, len(q)) for key, q in self._signals.items() if q]
         for (_, _, _, flag), members in self._pending.items():
             left += [(core, flag, len(q)) for core, q in members.items() if q]
-        return left
+        return [(core, flag, n, self._set_at[(core, flag)]) for core, flag, n in left]
 
 
 def _merge(clocks: list[Clock | None]) -> Clock | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.config import Checks
@@ -11,6 +11,7 @@ from kernels_npu.sim.machine.cross_flags import CrossFlags
 from kernels_npu.sim.machine.findings import ERROR, WARNING, Finding
 from kernels_npu.sim.machine.instruction import LoweringContext
 from kernels_npu.sim.machine.shadow import CORES, CORES_PER_BLOCK
+from kernels_npu.sim.machine.sync_advice import Advice
 from kernels_npu.sim.passes import LoweredKernel
 from kernels_npu.sim.soc import Soc
 
@@ -78,38 +79,53 @@ def too_many_blocks(func: ir.PrimFunc, grid: int, soc: Soc) -> Finding:
     )
 
 
-def report_leftovers(func: ir.PrimFunc, group: BlockGroup, flags: CrossFlags) -> None:
+def report_leftovers(group: BlockGroup, flags: CrossFlags) -> None:
     """Flags that are still set when the blocks of `group` end."""
     launch = group.launch
     assert launch is not None
-    for number, src, dst, event, count in group.monitor.leftover_flags():
-        core = number % CORES_PER_BLOCK
+    for number, src, dst, event, count, site in group.monitor.leftover_flags():
+        slot, core = divmod(number, CORES_PER_BLOCK)
+        sites = group.states[slot].sites[core]
+        flag = sites[site].stmt
+        assert isinstance(flag, ir.SetFlag)
         _left_set(
             launch,
-            func,
             ("leftover", core > 0, src, dst, event),
             f"flag {src}->{dst} event {event} is still set {count} time(s) at the end of the "
             f"kernel ({CORES[core]}); the next launch would find it set",
+            flag,
+            lambda: launch.advisors.flags(core, sites).for_set(flag),  # noqa: B023 (called at once)
         )
-    for (_, core), flag, count in flags.leftovers():
+    for (slot, core), number, count, (setter, site) in flags.leftovers():
+        cross = group.states[slot].sites[setter][site].stmt
+        assert isinstance(cross, ir.SetCrossFlag)
         _left_set(
             launch,
-            func,
-            ("cross leftover", core > 0, flag),
-            f"cross-core flag {flag} is still set {count} time(s) at the end of the kernel "
-            f"({CORES[core]})",
+            ("cross leftover", core > 0, number),
+            f"cross-core flag {number} is still set {count} time(s) at the end of the kernel "
+            f"({CORES[core]}); the next launch would find it set",
+            cross,
+            lambda: launch.advisors.cross.for_set(core, cross),  # noqa: B023 (called at once)
         )
 
 
 def _left_set(
-    launch: LaunchState, func: ir.PrimFunc, key: tuple[object, ...], message: str
+    launch: LaunchState,
+    key: tuple[object, ...],
+    message: str,
+    last: ir.Stmt,
+    advise: Callable[[], Advice],
 ) -> None:
+    if launch.log.seen(key):
+        return
+    advice = advise()
     finding = Finding(
         code="AI-SYNC-003",
         severity=WARNING,
         message=message,
-        kernel=func.name,
-        loc=func.loc,
-        fix="wait for every flag that is set",
+        kernel=launch.kernel,
+        loc=last.loc,
+        fix=advice.text,
+        insertions=advice.insertions,
     )
     launch.log.add(key, finding)

@@ -46,7 +46,7 @@ class Monitor:
         self._issue_version = [0] * cores
         self._seen_version = [0] * self._agents
         self._joined = [False] * cores
-        self._flags: dict[tuple[int, str, str, int], deque[Clock]] = {}
+        self._flags: dict[tuple[int, str, str, int], deque[tuple[Clock, int]]] = {}
         self._partners = [self._partner(agent) for agent in range(self._agents)]
 
     def agent(self, core: int, pipe: str) -> int:
@@ -202,10 +202,10 @@ class Monitor:
         self._issue_version[core] += 1
         return now
 
-    def set_flag(self, core: int, src: str, dst: str, event: int) -> int:
-        """`set_flag`; returns how many sets are now outstanding on the event."""
+    def set_flag(self, core: int, src: str, dst: str, event: int, site: int = -1) -> int:
+        """`set_flag` at `site`; returns how many sets are now outstanding on the event."""
         queue = self._flags.setdefault((core, src, dst, event), deque())
-        queue.append(self.release(core, src))
+        queue.append((self.release(core, src), site))
         return len(queue)
 
     def wait_flag(self, core: int, src: str, dst: str, event: int) -> bool:
@@ -213,12 +213,16 @@ class Monitor:
         queue = self._flags.get((core, src, dst, event))
         if not queue:
             return False
-        self.acquire(core, dst, queue.popleft())
+        self.acquire(core, dst, queue.popleft()[0])
         return True
 
     def outstanding(self, core: int, src: str, dst: str, event: int) -> int:
         """How many sets of an event were not waited for."""
         return len(self._flags.get((core, src, dst, event), ()))
+
+    def last_set(self, core: int, src: str, dst: str, event: int) -> int:
+        """Site of the set before the latest outstanding one of an event."""
+        return self._flags[(core, src, dst, event)][-2][1]
 
     def fence(self, core: int, src: str, dst: str) -> None:
         """A set and wait back to back."""
@@ -259,8 +263,8 @@ class Monitor:
         """Everything before is over: start all agents after all others."""
         self.join_cores(list(range(self._agents // AGENTS_PER_CORE)))
 
-    def leftover_flags(self) -> list[tuple[int, str, str, int, int]]:
-        """(core, src, dst, event, count) of flags still set; forgets them."""
-        left = [(*key, len(queue)) for key, queue in self._flags.items() if queue]
+    def leftover_flags(self) -> list[tuple[int, str, str, int, int, int]]:
+        """(core, src, dst, event, count, site of the last set) of flags still set; forgets them."""
+        left = [(*key, len(queue), queue[-1][1]) for key, queue in self._flags.items() if queue]
         self._flags.clear()
         return left

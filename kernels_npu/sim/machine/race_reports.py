@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kernels_npu.sim.machine.cells import Cell
+from kernels_npu.sim.machine.cross_advice import Side
 from kernels_npu.sim.machine.cross_block import Touch
 from kernels_npu.sim.machine.findings import ERROR, WARNING, Access, Finding
+from kernels_npu.sim.machine.memory import POISON
 from kernels_npu.sim.machine.operands import Rect
 from kernels_npu.sim.machine.shadow import AGENTS_PER_CORE, CORES, CORES_PER_BLOCK, PIPES
 from kernels_npu.sim.machine.sites import Site
+from kernels_npu.sim.machine.sync_advice import Advice
 
 if TYPE_CHECKING:
     from kernels_npu.sim.machine.block_state import BlockGroup
@@ -72,6 +75,14 @@ class RaceReports:
         by_scalar = first_pipe_is_scalar(old, new)
         memory = group.memory_of(other, new)
         first, second = (self._access(side, memory) for side in (before, after))
+        details: tuple[str, ...] = ()
+        advice = BETWEEN_BLOCKS
+        if same_block and kind == "WAR" and memory == "GM" and self._never_written(other):
+            # The schedule let the reader go first; the kernel means it to come second.
+            details = (f"the bytes read were never written: {second.core} was to write them first",)
+            advice = self._advice("RAW", after, before)
+        elif same_block:
+            advice = self._advice(kind, before, after)
         launch.log.add(
             key,
             Finding(
@@ -82,9 +93,43 @@ class RaceReports:
                 kernel=launch.kernel,
                 loc=after.site.stmt.loc,
                 accesses=(first, second),
-                fix=missing_edge(first, second) if same_block else _BETWEEN_BLOCKS,
+                details=details,
+                fix=advice.text,
+                insertions=advice.insertions,
             ),
         )
+
+    def _advice(self, kind: str, before: _Side, after: _Side) -> Advice:
+        """What orders `after` after `before`, in one block."""
+        launch = self._group.launch
+        assert launch is not None
+        pipes = [self._pipe(side) for side in (before, after)]
+        if before.core != after.core:
+            sides = [Side(s.core, p, s.site.stmt) for s, p in zip((before, after), pipes)]
+            advice = launch.advisors.cross.between(kind, *sides)
+            missing = f"no cross-core flag from {CORES[before.core]} to {CORES[after.core]}"
+        else:
+            state = self._group.states[after.agent // AGENTS_PER_CORE // CORES_PER_BLOCK]
+            flags = launch.advisors.flags(after.core, state.sites[after.core])
+            advice = flags.between(pipes[0], before.site.stmt, pipes[1], after.site.stmt)
+            names = [
+                f"{pipe} {'write' if side.write else 'read'}"
+                for pipe, side in zip(pipes, (before, after))
+            ]
+            missing = f"no wait between {names[0]} and {names[1]}"
+        return Advice(f"{missing}: {advice.text}", advice.insertions)
+
+    def _never_written(self, cell: Cell) -> bool:
+        """Whether a range of global memory still holds what fresh memory is filled with."""
+        launch = self._group.launch
+        assert launch is not None
+        content = launch.content(self._group.group_of(cell), cell)
+        return content.size > 0 and bool((content == POISON).all())
+
+    def _pipe(self, side: _Side) -> str:
+        if self._group.monitor.auto_sync:
+            return side.site.pipe
+        return PIPES[side.agent % AGENTS_PER_CORE]
 
     def _side(self, agent: int, site: int, cell: Cell, write: bool) -> _Side:
         state = self._group.states[agent // AGENTS_PER_CORE // CORES_PER_BLOCK]
@@ -110,19 +155,17 @@ class RaceReports:
                 kernel=launch.kernel,
                 loc=new.site.stmt.loc,
                 accesses=accesses,
-                fix=_BETWEEN_BLOCKS,
+                fix=BETWEEN_BLOCKS.text,
             ),
         )
 
     def _access(self, side: _Side, memory: str) -> Access:
         site = side.site
-        tensor, offset = self._tensor(site, side.write) if memory == "GM" else ("", 0)
+        tensor, offset = self._tensor(site, memory, side.write)
         return Access(
             operation=site.op,
             kind="Write" if side.write else "Read",
-            pipe=site.pipe
-            if self._group.monitor.auto_sync
-            else PIPES[side.agent % AGENTS_PER_CORE],
+            pipe=self._pipe(side),
             core=CORES[side.core],
             block=side.block,
             memory=memory,
@@ -132,19 +175,27 @@ class RaceReports:
             tensor=tensor,
         )
 
-    def _tensor(self, site: Site, write: bool) -> tuple[str, int]:
-        """The tensor that `site` names, and where it starts in its storage group."""
+    def _tensor(self, site: Site, memory: str, write: bool) -> tuple[str, int]:
+        """The tensor or buffer that `site` names; for a tensor also its place in its storage."""
         launch = self._group.launch
         assert launch is not None
         for footprint in site.footprints:
-            if isinstance(footprint.view, Rect) and footprint.write == write:
-                return launch.tensor_names[footprint.tensor], launch.groups[footprint.tensor][1]
+            view = footprint.view
+            if footprint.write != write:
+                continue
+            if isinstance(view, Rect):
+                if memory == "GM":
+                    tensor = footprint.tensor
+                    return launch.tensor_names[tensor], launch.groups[tensor][1]
+            elif view.memory == memory:
+                return view.buffer.name, 0
         return "", 0
 
 
-_BETWEEN_BLOCKS = (
-    "blocks run in any order and at the same time: give each block its own bytes, "
-    "or add with T.tile.atomic_add"
+BETWEEN_BLOCKS = Advice(
+    "no flag orders blocks, which run in any order and at the same time: give each block its own "
+    "bytes, add with T.tile.atomic_add, or put T.sync_all() between the two (then all blocks must "
+    "run at once)"
 )
 
 
@@ -152,18 +203,3 @@ def first_pipe_is_scalar(old: int, new: int) -> bool:
     """Whether the older access is the scalar unit's and the newer one of the same core."""
     same_core = old // AGENTS_PER_CORE == new // AGENTS_PER_CORE
     return same_core and PIPES[old % AGENTS_PER_CORE] == "S"
-
-
-def missing_edge(first: Access, second: Access) -> str:
-    """What to add so that `first` happens before `second`."""
-    if first.core == second.core:
-        a, b = first.pipe.lower(), second.pipe.lower()
-        return (
-            f"no wait between {first.pipe} {first.kind.lower()} and {second.pipe} "
-            f'{second.kind.lower()}: add T.set_flag("{a}", "{b}", id) after {first.loc} and '
-            f'T.wait_flag("{a}", "{b}", id) before {second.loc}'
-        )
-    return (
-        f"no cross-core flag from {first.core} to {second.core}: add T.set_cross_flag("
-        f'"{first.pipe}", id) after {first.loc} and T.wait_cross_flag(id) before {second.loc}'
-    )

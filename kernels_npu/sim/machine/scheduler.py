@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernels_npu.sim.machine.binding import BoundCore
+from kernels_npu.sim.machine.deadlock import deadlock_finding
 from kernels_npu.sim.machine.deferred import DOWNSTREAM_FIRST
-from kernels_npu.sim.machine.findings import ERROR, Finding
-from kernels_npu.sim.machine.shadow import CORES
 
 
 @dataclass(eq=False)
@@ -49,7 +48,8 @@ class Scheduler:
             if all(c.finished and not self._pending(c) for c in cores):
                 return
             if not progressed:
-                self._deadlock(cores)
+                log = cores[0].core.runtime.state.launch.log
+                log.add(("deadlock",), deadlock_finding(cores))
                 return
 
     # ------------------------------------------------------------------ scalar units
@@ -139,41 +139,3 @@ class Scheduler:
                 if queues is not None and queues.step(pipe):
                     return True
         return False
-
-    # ------------------------------------------------------------------ deadlock
-
-    @staticmethod
-    def _deadlock(cores: list[Running]) -> None:
-        launch = cores[0].core.runtime.state.launch
-        rows = []
-        first = None
-        for running in cores:
-            core, waiting = running.core, running.waiting
-            name = f"block {core.runtime.state.block} {CORES[core.index]}"
-            if running.finished and not Scheduler._pending(running):
-                rows.append(f"{name}: finished")
-                continue
-            site = core.source.sites[waiting[-1]] if waiting and waiting[0] != "drain" else None
-            what = "drained pipes" if waiting and waiting[0] == "drain" else "pending instructions"
-            if waiting and waiting[0] == "cross":
-                what = f"cross-core flag {waiting[1]}"
-            elif waiting and waiting[0] == "flag":
-                what = f"flag {waiting[1]}->S event {waiting[2]}"
-            elif waiting and waiting[0] == "sync_all":
-                what = "sync_all"
-            where = f" at {site.stmt.loc}" if site is not None else ""
-            first = first or (site.stmt.loc if site is not None else None)
-            rows.append(f"{name}: waits for {what}{where}")
-            if core.queues is not None:
-                rows += [f"{name}: {line}" for line in core.queues.blocked_on()]
-        launch.log.add(
-            ("deadlock",),
-            Finding(
-                code="AI-SYNC-002",
-                severity=ERROR,
-                message="deadlock, every live core waits:\n    " + "\n    ".join(rows) + "\n ",
-                kernel=launch.kernel,
-                loc=first,
-                fix="set the flag that is waited for on every path, on the core that should signal",
-            ),
-        )
