@@ -167,9 +167,11 @@ def make():
             c_l0 = T.alloc_L0C([16, 16], "float32")
             tile = T.alloc_ub([8, 16], "float16")
             with T.Scope("C"):
+                T.set_cross_flag("MTE2", 1)
                 for i in T.serial(TILES):
                     T.wait_cross_flag(0)  # edge data
                     T.copy(w[i, :, :], a_l1)
+                    T.set_cross_flag("MTE2", 1)
                     T.barrier_all()
                     T.gemm_v0(a_l1, a_l1, c_l0, init=True)
                     T.barrier_all()
@@ -180,8 +182,10 @@ def make():
                     T.barrier_all()
                     T.copy(x[k, vid * 8 : vid * 8 + 8, :], tile)
                     T.barrier_all()
+                    T.wait_cross_flag(1)
                     T.copy(tile, w[k, vid * 8 : vid * 8 + 8, :])
                     T.set_cross_flag("MTE3", 0)  # edge data
+                T.wait_cross_flag(1)
     return kernel
 """
 
