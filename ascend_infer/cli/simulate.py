@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ascend_infer import devices
-from ascend_infer.cli import options
+from ascend_infer.cli import instruments, options
 from kernels_npu.errors import AscendInferError, UsageError
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--report", type=Path, metavar="FILE.json", help="write counters and findings as JSON"
     )
     options.add_simulation(parser)
+    instruments.add_options(parser)
     options.add_common(parser)
     parser.add_argument("script", metavar="SCRIPT")
     parser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER)
@@ -63,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         _auto_target(arguments.target),
         simulating(options.simulation(arguments)),
         collect_report() as report,
+        instruments.instrumented(arguments) as tracer,
     ):
         exit_code, error = _execute(arguments)
     if exit_code == 0 and report.failed:
@@ -71,12 +73,15 @@ def run(arguments: argparse.Namespace) -> int:
         "script": arguments.script,
         "exit_code": exit_code,
         "error": None if error is None else error.to_dict(),
+        "trace": None if tracer is None else tracer.to_dict(),
         **report.to_dict(),
     }
     if arguments.json:
         output.print_json(result)
     else:
         _print(report, checked=arguments.checks != "off", error=error)
+        if tracer is not None:
+            print(f"trace {tracer.file.path}: {tracer.summary()}")
     if report_file is not None:
         try:
             _write(report_file, result)

@@ -10,6 +10,7 @@ from kernels_npu.sim.config import (
     set_default_config,
 )
 from kernels_npu.sim.reporting import SimReport, collect_report
+from kernels_npu.sim.tracing import trace
 
 __all__ = [
     "Checks",
@@ -19,4 +20,5 @@ __all__ = [
     "configure",
     "current_config",
     "set_default_config",
+    "trace",
 ]

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class KernelTotals:
-    """Sums over the launches of one kernel; bytes and instructions simulated, cycles modelled."""
+    """Sums over the launches of one kernel; bytes and instructions simulated, cycles modelled.
+
+    critical_path: modelled cycles from first to last instruction, of the launches that were traced.
+    """
 
     launches: int = 0
     blocks: int = 0
@@ -23,11 +26,13 @@ class KernelTotals:
     gm_paths: dict[str, int] = field(default_factory=dict)
     instructions: dict[str, int] = field(default_factory=dict)
     cycles: dict[str, int] = field(default_factory=dict)
+    critical_path: int = 0
 
     def add(self, record: LaunchRecord) -> None:
         """Count one launch."""
         self.launches += 1
         self.blocks += record.blocks
+        self.critical_path += record.critical_path or 0
         counters = record.counters
         for total, part in (
             (self.gm_read, counters.gm_read),

@@ -20,7 +20,8 @@ class AccessCodegen:
     """Program text under construction, with what its names must be bound to.
 
     tracked: parameter indices of tensors that the kernel writes. deferred: instructions are queued
-    per pipe. auto_sync: the compiler orders the pipes of a core. line_stmts: per line of text the
+    per pipe. auto_sync: the compiler orders the pipes of a core. traced: issues are reported to the
+    core's timeline. line_stmts: per line of text the
     statement that it belongs to.
     """
 
@@ -35,6 +36,7 @@ class AccessCodegen:
         deferred: bool,
         tracked: frozenset[int],
         auto_sync: bool,
+        traced: bool = False,
     ) -> None:
         self.func = func
         self.core_kind = core_kind
@@ -44,6 +46,7 @@ class AccessCodegen:
         self.deferred = deferred
         self.tracked = tracked
         self.auto_sync = auto_sync
+        self.traced = traced
         self.lines: list[str] = []
         self.line_stmts: list[ir.Stmt] = []
         #: the statement whose text is being written; before the first one, the kernel's own line
@@ -70,6 +73,12 @@ class AccessCodegen:
     def emit(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
         self.line_stmts.append(self.current)
+
+    def emit_issue(self, site: Site, moved: str = "0") -> None:
+        """Count an execution of `site`, which moves `moved` bytes from or to global memory."""
+        self.emit(f"n[{site.index}] += 1")
+        if self.traced:
+            self.emit(f"X.op({site.index}, {moved})")
 
     def temporary(self) -> str:
         self._temporaries += 1
@@ -208,6 +217,8 @@ class AccessCodegen:
         if self.deferred:
             # The device compiler orders the scalar unit after the vector pipe.
             self.emit("if Q_V: yield ('drain', VECTOR_PIPES)")
+        if self.traced:
+            self.emit("X.scalar_access()")
         text = self.writer.address(indices, shape)
         if not isinstance(offset, (ir.Const, ir.Var)):
             name = self.temporary()

@@ -18,6 +18,7 @@ from kernels_npu.sim.machine.parallel_checks import ParallelCheck
 from kernels_npu.sim.machine.private_ranges import private_footprints
 from kernels_npu.sim.machine.program import CoreProgram, ViewConstant
 from kernels_npu.sim.machine.shadow import PIPES
+from kernels_npu.sim.machine.timeline import Timeline
 
 Step = object
 ProgramFunction = Callable[..., Iterator[Step]]
@@ -34,6 +35,7 @@ class BoundCore:
     counts: list[int]
     gm_bytes: list[int]
     source: CoreProgram
+    timeline: Timeline | None
 
 
 _SERVICES: dict[str, object] = {
@@ -85,6 +87,10 @@ def bind_core(
     if queues is not None:
         names["E"] = queues.events
         names |= {f"Q_{pipe}": queue for pipe, queue in queues.by_pipe.items()}
+    timeline = None
+    if program.traced:
+        timeline = Timeline(slot, core, program.sites, auto_sync=state.auto_sync)
+        names["X"] = timeline
     for name, constant in program.views.items():
         names[name] = _bind_view(constant, arenas[constant.view.memory])
     for name, factory in program.factories.items():
@@ -105,4 +111,4 @@ def bind_core(
                 names[f"c{site.index}"] = check.run
     exec(program.code, names)
     function: ProgramFunction = names["program"]  # type: ignore[assignment]
-    return BoundCore(core, function, runtime, queues, counts, gm_bytes, program)
+    return BoundCore(core, function, runtime, queues, counts, gm_bytes, program, timeline)

@@ -24,6 +24,7 @@ from kernels_npu.sim.machine.shadow import (
     rows_of,
 )
 from kernels_npu.sim.machine.sites import Site
+from kernels_npu.sim.tracing.recorder import LaunchTrace
 
 
 @dataclass
@@ -32,8 +33,8 @@ class LaunchState:
 
     tensor_names: by parameter index. groups: parameter index -> (storage group, byte
     offset in it); parameters whose bytes overlap are in one group. tensors: their flat views.
-    same_work: ids of the
-    statements that the vector cores of a block execute alike.
+    same_work: ids of the statements that the vector cores of a block execute alike. trace: where
+    the launch is recorded.
     """
 
     kernel: str
@@ -44,6 +45,7 @@ class LaunchState:
     tensors: Sequence[AnyArray]
     advisors: Advisors
     same_work: frozenset[int] = frozenset()
+    trace: LaunchTrace | None = None
     blocks: BlockAccesses = field(default_factory=BlockAccesses)
 
     def content(self, group: int, cell: Cell) -> AnyArray:

@@ -4,7 +4,7 @@ Direct programs execute an instruction where it is issued; deferred ones append 
 of its pipe, and the scheduler decides when it takes effect. Names in generated code: `n[site]`
 execution counts, `b[site]` global bytes, `c<site>` checks, `k<site>` kernels,
 `f<uid>`/`w<name>` memory views, `G<i>`/`F<i>` global tensors as declared and flat, `Q_<pipe>`
-pipe queues, `R` the run-time services.
+pipe queues, `R` the run-time services, `X` the timeline of a traced launch.
 """
 
 from __future__ import annotations
@@ -165,5 +165,6 @@ def generate_core_program(
         factories=codegen.factories,
         values=codegen.values,
         deferred=codegen.deferred,
+        traced=codegen.traced,
         empty=not body,
     )

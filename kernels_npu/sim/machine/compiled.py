@@ -34,23 +34,47 @@ from kernels_npu.sim.machine.launch_reports import (
 from kernels_npu.sim.machine.memory import GmArg
 from kernels_npu.sim.machine.program import CoreProgram
 from kernels_npu.sim.machine.scheduler import Running, Scheduler
-from kernels_npu.sim.machine.slots import SlotGroup, make_slots
+from kernels_npu.sim.machine.slots import (
+    SlotGroup,
+    end_timelines,
+    make_slots,
+    start_timelines,
+)
 from kernels_npu.sim.machine.vector_split import same_on_both_cores
 from kernels_npu.sim.passes import AUTO_CV_COMBINE, LoweredKernel, lower
 from kernels_npu.sim.reporting import record_launch
 from kernels_npu.sim.soc import Soc
+from kernels_npu.sim.tracing.recorder import LaunchTrace, active_recorder
 
 Tracked = frozenset[int]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchRecord:
-    """The outcome of a launch: blocks executed, counters, findings of all severities."""
+    """The outcome of a launch: blocks executed, counters, findings of all severities.
+
+    critical_path: modelled cycles from the first to the last instruction of a traced launch.
+    """
 
     kernel: str
     blocks: int
     counters: Counters
     findings: tuple[Finding, ...]
+    critical_path: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Mode:
+    """What the generated programs depend on besides the kernel.
+
+    deferred: instructions are queued per pipe. tracked: tensors whose accesses are checked.
+    traced: issues are reported to the cores' timelines.
+    """
+
+    deferred: bool
+    checks: Checks
+    tracked: Tracked
+    traced: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +101,8 @@ class CompiledKernel:
         self.soc = soc
         self.vector_cores = 1 if func.threads == 1 else 2
         self._lock = threading.Lock()
-        self._variants: dict[tuple[bool, Checks, Tracked], _Variant] = {}
-        self._slots: dict[tuple[bool, Checks, Tracked, int], SlotGroup] = {}
+        self._variants: dict[_Mode, _Variant] = {}
+        self._slots: dict[tuple[_Mode, int], SlotGroup] = {}
         self._all_together = any(
             isinstance(s, ir.SyncAll) or (isinstance(s, ir.SetCrossFlag) and s.mode == 0)
             for s in ir.walk(func.body)
@@ -116,21 +140,33 @@ class CompiledKernel:
         settings = config or current_config()
         with self._lock:
             bound = bind_arguments(self.func, args)
-            record = self._launch(bound, settings)
+            recorder = active_recorder()
+            if recorder is None or not recorder.takes_launch():
+                record = self._launch(bound, settings, None)
+            else:
+                with recorder.launch(self.name, self.soc.cube_cores) as trace:
+                    record = self._launch(bound, settings, trace)
         record_launch(record)
         errors = any(f.severity == ERROR for f in record.findings)
         if errors and settings.on_finding == "raise":
             raise HazardError(record.findings)
         return record
 
-    def _launch(self, bound: BoundArguments, config: SimConfig) -> LaunchRecord:
+    def _launch(
+        self, bound: BoundArguments, config: SimConfig, trace: LaunchTrace | None
+    ) -> LaunchRecord:
         # With automatic synchronisation the compiler keeps each core in program order; schedules
         # then differ only in how the cores interleave.
         deferred = config.schedule != "eager" and not self.lowered.auto_sync
-        key = (deferred, config.checks, self._tracked(bound))
-        if key not in self._variants:
-            self._variants[key] = self._generate(*key)
-        variant = self._variants[key]
+        mode = _Mode(
+            deferred=deferred,
+            checks=config.checks,
+            tracked=self._tracked(bound),
+            traced=trace is not None,
+        )
+        if mode not in self._variants:
+            self._variants[mode] = self._generate(mode)
+        variant = self._variants[mode]
         log = FindingLog(self.name)
         for finding in variant.findings:
             log.add((finding.code, finding.loc, finding.message), finding)
@@ -139,22 +175,31 @@ class CompiledKernel:
         counters = Counters()
         if not log.errors() and bound.grid > 0:
             alive = bound.grid if self._all_together else 1
-            place = (deferred, config.checks, key[2], alive)
+            place = (mode, alive)
             slots = self._slots.get(place)
             if slots is None:
                 slots = make_slots(self.lowered, variant.programs, self.vector_cores, alive, config)
                 self._slots[place] = slots
-            self._execute(slots, bound, config, log)
+            self._execute(slots, bound, config, log, trace)
             counters = collect(slots.cores)
             if log.errors():
                 # Cores that were stopped hold half-executed instructions.
                 del self._slots[place]
         return LaunchRecord(
-            kernel=self.name, blocks=max(bound.grid, 0), counters=counters, findings=tuple(log)
+            kernel=self.name,
+            blocks=max(bound.grid, 0),
+            counters=counters,
+            findings=tuple(log),
+            critical_path=None if trace is None else trace.critical_path,
         )
 
     def _execute(
-        self, slots: SlotGroup, bound: BoundArguments, config: SimConfig, log: FindingLog
+        self,
+        slots: SlotGroup,
+        bound: BoundArguments,
+        config: SimConfig,
+        log: FindingLog,
+        trace: LaunchTrace | None,
     ) -> None:
         launch = LaunchState(
             self.name,
@@ -165,6 +210,7 @@ class CompiledKernel:
             bound.flat,
             self._advisors,
             self._same_work,
+            trace,
         )
         scheduler = Scheduler(config.schedule, config.seed)
         slots.group.start_launch(launch)
@@ -200,6 +246,8 @@ class CompiledKernel:
                     core.queues.events.clear()
                 steps = core.program(first + number, max(core.index - 1, 0), *bound.values)
                 running.append(Running(core, steps))
+        if launch.trace is not None:
+            start_timelines(launch.trace, slots, CrossFlags(len(slots.slots), self.vector_cores))
         return running
 
     def _finish(
@@ -211,7 +259,11 @@ class CompiledKernel:
     ) -> None:
         if not running:
             return
-        scheduler.run(running)
+        try:
+            scheduler.run(running)
+        finally:
+            if launch.trace is not None:
+                end_timelines(launch.trace, slots)
         slots.group.end_blocks()
         flags = running[0].core.runtime.cross_flags
         if launch.config.checks.flags and flags is not None:
@@ -226,7 +278,7 @@ class CompiledKernel:
         }
         return frozenset(i for i in range(len(bound.tensor_names)) if bound.groups[i][0] in written)
 
-    def _generate(self, deferred: bool, checks: Checks, tracked: Tracked) -> _Variant:
+    def _generate(self, mode: _Mode) -> _Variant:
         context = LoweringContext(self.target, self.soc, self._stage_bytes())
         parameters = ["cid", "vid", *self._parameter_names()]
         programs = []
@@ -236,17 +288,18 @@ class CompiledKernel:
                 kind,
                 self.lowered.placements,
                 context,
-                checks,
-                deferred=deferred,
-                tracked=tracked,
+                mode.checks,
+                deferred=mode.deferred,
+                tracked=mode.tracked,
                 auto_sync=self.lowered.auto_sync,
+                traced=mode.traced,
             )
             for name, var in self._named_vars():
                 codegen.writer.bind(var, name, EXTENTS if name.startswith("d") else None)
             programs.append(generate_core_program(codegen, body, parameters))
         findings = [
-            *lowering_findings(self.lowered, checks),
-            *static_findings(self.name, context, checks),
+            *lowering_findings(self.lowered, mode.checks),
+            *static_findings(self.name, context, mode.checks),
             *one_sided_barriers(self.lowered, self.target),
         ]
         return _Variant((programs[0], programs[1]), tuple(findings))

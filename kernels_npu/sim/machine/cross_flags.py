@@ -42,11 +42,7 @@ class CrossFlags:
         """A core's set (at `site`) reaches the flag unit; how many of its sets are outstanding."""
         setter = (slot, core)
         self._sets[(setter, flag)] = self._sets.get((setter, flag), 0) + 1
-        if mode == 2 and core == 0:
-            members, targets = [setter], [(slot, v) for v in self._vectors]
-        else:
-            members, targets = self._group(slot, core, mode)
-        group = (mode, -1 if mode == 0 else slot, min(core, 1), flag)
+        group, members, targets = self.quorum(slot, core, flag, mode)
         pending = self._pending.setdefault(group, {})
         pending.setdefault(setter, deque()).append(clock)
         signalled = 0
@@ -66,8 +62,17 @@ class CrossFlags:
         taken = bisect_right(self._takes.get((target, flag), []), known)
         return self._sets[(setter, flag)] - taken
 
+    def quorum(
+        self, slot: int, core: int, flag: int, mode: int
+    ) -> tuple[tuple[int, int, int, int], list[CoreKey], list[CoreKey]]:
+        """Key of the group in which a core's set counts, who must have set, who is signalled."""
+        group = (mode, -1 if mode == 0 else slot, min(core, 1), flag)
+        return group, *self._group(slot, core, mode)
+
     def _group(self, slot: int, core: int, mode: int) -> tuple[list[CoreKey], list[CoreKey]]:
         own = [(slot, v) for v in self._vectors]
+        if mode == 2 and core == 0:
+            return [(slot, core)], own
         if mode == 2:
             return own, [(slot, 0)]
         if mode == 1:

@@ -74,10 +74,13 @@ class InstructionCodegen(AccessCodegen):
             self._emit_prologue(stmt, instruction, operands)
         if self.monitored and site.footprints:
             self._emit_check(site, instruction, operands)
-        self._emit_call(site, instruction, arguments)
+        moved = " + ".join(f"{name}.nbytes" for name, _ in operands.rects.values())
+        self._emit_call(site, instruction, arguments, moved or "0")
 
-    def _emit_call(self, site: Site, instruction: Instruction, arguments: list[str]) -> None:
-        self.emit(f"n[{site.index}] += 1")
+    def _emit_call(
+        self, site: Site, instruction: Instruction, arguments: list[str], moved: str = "0"
+    ) -> None:
+        self.emit_issue(site, moved)
         self.values[f"k{site.index}"] = instruction.kernel
         call = ", ".join(arguments)
         if self.deferred:

@@ -212,9 +212,8 @@ class _Assignment:
             spans = "".join(f"{self._span(a)}, " for a in tracked)
             names = "".join(f"{a.index}, " for a in tracked)
             generator.emit(f"c{site.index}(({spans}), ({names}), {mask})")
-        generator.emit(f"n[{site.index}] += 1")
-        for access in self.accesses:
-            self._count_bytes(access, pipe)
+        moved = [self._count_bytes(a, pipe) for a in self.accesses if a.buffer.scope == "global"]
+        generator.emit_issue(site, " + ".join(moved) or "0")
         call = f"p_scatter({target}, {index}, {value}, {mask})"
         if not generator.deferred or not self.vector:
             generator.emit(call)
@@ -261,10 +260,9 @@ class _Assignment:
             cycles=cost.vector(int(np.prod(self.loop.extents, dtype=np.int64)) * 4),
         )
 
-    def _count_bytes(self, access: _Access, pipe: str) -> None:
+    def _count_bytes(self, access: _Access, pipe: str) -> str:
+        """Count the bytes of an access to global memory; the text of their number."""
         buffer = access.buffer
-        if buffer.scope != "global":
-            return
         zero = ir.Const(0, "int32")
         rect = (Rect(buffer, (zero,) * len(buffer.shape), None, zero, zero),)
         near = "L0C" if pipe == "FIX" else "UB"
@@ -282,6 +280,7 @@ class _Assignment:
         count = access.elements
         text = f"p_elements({access.index})" if count is None else str(count)
         self.generator.emit(f"b[{site.index}] += {text} * {size}")
+        return f"{text} * {size}"
 
 
 def _nothing() -> None:

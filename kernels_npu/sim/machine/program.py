@@ -43,4 +43,5 @@ class CoreProgram:
     factories: dict[str, Callable[[], object]]
     values: dict[str, object]
     deferred: bool
+    traced: bool
     empty: bool

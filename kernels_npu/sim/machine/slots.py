@@ -13,8 +13,10 @@ from kernels_npu.sim.machine.block_state import BlockGroup, BlockState
 from kernels_npu.sim.machine.cross_flags import CrossFlags
 from kernels_npu.sim.machine.memory import Arena
 from kernels_npu.sim.machine.program import CoreProgram
+from kernels_npu.sim.machine.timeline import SignalBoard
 from kernels_npu.sim.passes import LoweredKernel
 from kernels_npu.sim.soc import MEMORY_OF_SCOPE
+from kernels_npu.sim.tracing.recorder import LaunchTrace
 
 _CORE_MEMORIES = (("L1", "L0A", "L0B", "L0C"), ("UB",), ("UB",))
 
@@ -72,6 +74,24 @@ def make_slots(
             state.sites[core] = program.sites
         slots.append(Slot(state, cores))
     return SlotGroup(group, slots)
+
+
+def start_timelines(trace: LaunchTrace, slots: SlotGroup, flags: CrossFlags) -> None:
+    """Put the blocks that were just started on the trace's axis; `flags` says who signals whom."""
+    board = SignalBoard(flags)
+    for slot in slots.slots:
+        places = trace.start_block(slot.state.block, [c.index for c in slot.cores])
+        for core, (cycle, process) in zip(slot.cores, places):
+            assert core.timeline is not None
+            core.timeline.start_block(cycle, trace.file, process, board)
+
+
+def end_timelines(trace: LaunchTrace, slots: SlotGroup) -> None:
+    """The blocks in the slots have run as far as they got."""
+    for slot in slots.slots:
+        for core in slot.cores:
+            assert core.timeline is not None
+            trace.end_block(slot.state.block, core.timeline.end)
 
 
 def _arena_size(lowered: LoweredKernel, program: CoreProgram, memory: str) -> int:

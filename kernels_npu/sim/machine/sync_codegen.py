@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine.access_codegen import AccessCodegen
+from kernels_npu.sim.machine.sites import Site
 
 
 def emit_fence(code: AccessCodegen, src: str, dst: str) -> None:
@@ -13,9 +14,14 @@ def emit_fence(code: AccessCodegen, src: str, dst: str) -> None:
         code.emit("z += 1")
         code.emit(f"Q_{src}.append(('set', {dst!r}, ('fence', z)))")
         code.emit(f"Q_{dst}.append(('wait', {src!r}, ('fence', z)))")
+    if code.traced:
+        code.emit(f"X.fence({src!r}, {dst!r})")
 
 
-def emit_barrier(code: AccessCodegen) -> None:
+def emit_barrier(code: AccessCodegen, site: Site | None = None) -> None:
+    """A barrier over all pipes of the core; `site` when the program asks for it."""
+    if code.traced:
+        code.emit(f"X.barrier({-1 if site is None else site.index})")
     if code.monitored:
         code.emit("R.barrier()")
     if code.deferred:
@@ -30,12 +36,14 @@ def emit_sync(code: AccessCodegen, stmt: ir.Stmt) -> bool:
         _emit_wait_flag(code, stmt)
     elif isinstance(stmt, ir.PipeBarrier):
         if stmt.pipe.upper() == "ALL":
-            emit_barrier(code)
+            emit_barrier(code, code.site(stmt, "barrier_all", "S", ()))
         else:
             code.emit("pass  # a single pipe executes in order")
     elif isinstance(stmt, ir.SetCrossFlag):
         site = code.site(stmt, "set_cross_flag", stmt.pipe, ())
-        flag = code.value(stmt.flag_id)
+        flag = code.named(stmt.flag_id)
+        if code.traced:
+            code.emit(f"X.set_cross({site.index}, {stmt.pipe!r}, {flag}, {stmt.mode})")
         if code.deferred and stmt.pipe != "S":
             code.emit(
                 f"Q_{stmt.pipe}.append(('cross', {flag}, {stmt.mode}, {site.index}, "
@@ -49,10 +57,17 @@ def emit_sync(code: AccessCodegen, stmt: ir.Stmt) -> bool:
         flag = code.named(stmt.flag_id)
         code.emit(f"if not R.cross_ready({flag}): yield ('cross', {flag}, {site.index})")
         code.emit(f"R.take_cross({flag})")
+        if code.traced:
+            code.emit(f"X.wait_cross({site.index}, {flag})")
     elif isinstance(stmt, ir.SyncAll):
         site = code.site(stmt, "sync_all", "S", ())
         emit_barrier(code)
-        code.emit(f"yield ('sync_all', {_participants(code, stmt)!r}, {site.index})")
+        cores = _participants(code, stmt)
+        if code.traced:
+            code.emit(f"X.arrive({cores!r})")
+        code.emit(f"yield ('sync_all', {cores!r}, {site.index})")
+        if code.traced:
+            code.emit(f"X.leave({site.index}, {cores!r})")
     else:
         return False
     return True
@@ -63,6 +78,8 @@ def _emit_set_flag(code: AccessCodegen, stmt: ir.SetFlag) -> None:
     site = code.site(stmt, "set_flag", stmt.src, ())
     if code.checks.races or code.checks.flags:
         code.emit(f"R.set_flag({site.index}, {stmt.src!r}, {stmt.dst!r}, {event})")
+    if code.traced:
+        code.emit(f"X.set_flag({site.index}, {stmt.src!r}, {stmt.dst!r}, {event})")
     if code.deferred:
         item = f"('set', {stmt.dst!r}, {event})"
         if stmt.src == "S":
@@ -76,6 +93,8 @@ def _emit_wait_flag(code: AccessCodegen, stmt: ir.WaitFlag) -> None:
     site = code.site(stmt, "wait_flag", stmt.dst, ())
     if code.checks.races or code.checks.flags:
         code.emit(f"R.wait_flag({site.index}, {stmt.src!r}, {stmt.dst!r}, {event})")
+    if code.traced:
+        code.emit(f"X.wait_flag({site.index}, {stmt.src!r}, {stmt.dst!r}, {event})")
     if code.deferred:
         if stmt.dst == "S":
             code.emit(f"yield ('flag', {stmt.src!r}, {event}, {site.index})")
