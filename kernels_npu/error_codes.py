@@ -1,10 +1,10 @@
 """The catalogue of error codes: code -> its meaning in one line.
 
 Families: SRC kernel source, TYPE dtypes and shapes of a launch, MEM on-chip memory, SYNC flags and
-barriers, RACE unordered accesses, INIT uninitialised data, BOUND out of bounds, DEV simulated
-device, CAP graph capture, STREAM stream order, OP operators and their registry, GRAPH decode
-graphs, VERIFY failed verification, MODEL configs, weights and tokenizers, CLI the command line,
-ENV installation.
+barriers, VID the automatic split over two vector cores, RACE unordered accesses, INIT uninitialised
+data, BOUND out of bounds, DEV simulated device, CAP graph capture, STREAM stream order, OP
+operators and their registry, GRAPH decode graphs, VERIFY failed verification, MODEL configs,
+weights and tokenizers, CLI the command line, ENV installation.
 """
 
 from __future__ import annotations
@@ -109,9 +109,6 @@ CODES: dict[str, str] = {
     ),
     "AI-SRC-042": "An operation stands in a T.Scope of the core type that does not execute it.",
     "AI-SRC-043": "T.sync_all crashes the compiler's automatic cube/vector combine.",
-    "AI-SRC-044": (
-        "T.Kernel(threads=2) asks for an automatic split that the simulator does not perform."
-    ),
     "AI-SRC-045": "T.Parallel has three or more dimensions.",
     "AI-MEM-001": "The buffers placed in an on-chip memory exceed its usable bytes.",
     "AI-MEM-002": "Memory planning: buffers alive at the same time exceed the memory.",
@@ -119,7 +116,12 @@ CODES: dict[str, str] = {
     "AI-MEM-010": "A shared buffer used through element accesses is inferred to L1.",
     "AI-MEM-011": "An operation with a hidden scratch buffer has a size known only at run time.",
     "AI-MEM-012": "An extent of an on-chip buffer is not a positive constant.",
-    "AI-MEM-020": "A copy between core types needs an automatic workspace.",
+    "AI-MEM-020": "A tile copied between core types has less than two dimensions.",
+    "AI-MEM-021": "A parameter has the name of an automatic workspace.",
+    "AI-MEM-022": (
+        "The compiler loads the destination of a copy between core types in the wrong place."
+    ),
+    "AI-VID-001": "threads=2: a UB tile has more dimensions than the tensor it is copied with.",
     "AI-SYNC-020": "Automatic cube/vector combine drops a flag or barrier from both programs.",
     "AI-SYNC-021": "Automatic cross-core flags: the accesses of a workspace do not pair up.",
     "AI-SYNC-022": "Automatic cross-core flags: a trip count is not constant.",

@@ -18,6 +18,7 @@ FAMILIES = {
     "TYPE": "Dtypes and shapes of a launch",
     "MEM": "On-chip memory",
     "SYNC": "Flags and barriers",
+    "VID": "The automatic split over two vector cores",
     "RACE": "Unordered accesses",
     "INIT": "Uninitialised data",
     "BOUND": "Out of bounds",

@@ -46,7 +46,10 @@ def plan_of(kernel: Kernel) -> LaunchPlan:
     """How to call `kernel`; made once."""
     plan = _plans.get(kernel)
     if plan is None:
-        plan = _plans[kernel] = LaunchPlan(kernel.prim_func, kernel.out_idx, kernel.workspace_idx)
+        func = kernel.compiled.func  # has the automatic workspaces behind the user's parameters
+        automatic = range(len(kernel.prim_func.params), len(func.params))
+        workspaces = (*kernel.workspace_idx, *automatic)
+        plan = _plans[kernel] = LaunchPlan(func, kernel.out_idx, workspaces)
     return plan
 
 

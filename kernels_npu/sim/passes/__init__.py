@@ -1,8 +1,9 @@
 """What the adapter compiler does with a kernel before code generation, as pure functions on the IR.
 
-`lower` is the whole interface. Hidden temporaries, scope inference, the split into core programs,
-automatic cross-core flags and memory planning give what the compiler's passes of these names give;
-`T.Kernel(threads=2)` and copies that need an automatic workspace are refused.
+`lower` is the whole interface. Hidden temporaries, scope inference, the split over vector cores
+(`T.Kernel(threads=2)`), automatic workspaces, the split into core programs, automatic cross-core
+flags and memory planning give what the compiler's passes of these names give. Where one of them is
+known to generate something that the program cannot mean, the meaning is kept and a note says so.
 """
 
 from __future__ import annotations

@@ -31,8 +31,9 @@ class LoweredKernel:
     """What the machine executes.
 
     Attributes:
-        func: the kernel with scopes inferred and the addresses and layouts that take effect; its
-            body is still the user's.
+        func: the kernel with scopes inferred, work split over the vector cores (`threads=2`), and
+            the addresses and layouts that take effect; automatic workspaces follow the user's
+            parameters. Its body is that of both core types.
         cube: the program of the AIC; empty when it has nothing to do.
         vector: the program of each AIV; empty when it has nothing to do.
             Neither program holds a `CoreScope`.
@@ -68,17 +69,18 @@ def lower(
     Unknown keys of `pass_configs` are ignored, as the compiler does with foreign options.
 
     Raises:
-        KernelSourceError: what the compiler rejects (codes AI-SRC-04x, AI-SYNC-02x, AI-MEM-0xx).
-        UnsupportedError: AI-MEM-020, AI-SRC-044: valid programs the simulator cannot transform.
+        KernelSourceError: what the compiler rejects (codes AI-SRC-04x, AI-SYNC-02x, AI-MEM-0xx,
+            AI-VID-0xx).
     """
     on = {name: bool(pass_configs.get(name, False)) for name in PASS_CONFIGS}
     func, notes = infer_scopes(func)
-    func = lower_virtual_channels(reduce_vid(func))
-    func, layout_notes = effective_layouts(func)
-    notes += layout_notes
-    temporaries = hidden_temporaries(
-        func, target
-    )  # independent of scopes; keyed by final statements
+    temporaries = hidden_temporaries(func, target)  # sized before the split, halved by it
+    reduced = reduce_vid(func)
+    connected = lower_virtual_channels(reduced, paired=on[AUTO_CV_COMBINE] and on[AUTO_CV_SYNC])
+    if reduced.split is not None:
+        temporaries = temporaries.halved(reduced.origins)
+    func, layout_notes = effective_layouts(connected.func)
+    notes += connected.notes + layout_notes
 
     programs = cv_split.split(func, combine=on[AUTO_CV_COMBINE])
     bodies = (programs.cube, programs.vector) if on[AUTO_CV_COMBINE] else (func.body,)
@@ -92,7 +94,9 @@ def lower(
     programs = cv_split.finish(programs)
 
     text = program_text.build(bodies, temporaries)
-    plan = plan_memory(func, text, soc, planning=on[MEMORY_PLANNING])
+    plan = plan_memory(
+        func, text, soc, planning=on[MEMORY_PLANNING], as_compiled=reduced.as_compiled
+    )
     return LoweredKernel(
         func=func,
         cube=programs.cube,

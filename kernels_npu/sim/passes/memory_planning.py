@@ -43,8 +43,19 @@ class MemoryPlan:
     notes: tuple[Note, ...] = ()
 
 
-def plan_memory(func: ir.PrimFunc, text: ProgramText, soc: Soc, *, planning: bool) -> MemoryPlan:
+def plan_memory(
+    func: ir.PrimFunc,
+    text: ProgramText,
+    soc: Soc,
+    *,
+    planning: bool,
+    as_compiled: Mapping[ir.Buffer, ir.Buffer] | None = None,
+) -> MemoryPlan:
     """Place the buffers that `text` touches.
+
+    `as_compiled` holds buffers that the compiler makes smaller than the program means: they count
+    with their compiled size, and are placed behind everything else so that they fit.
+
 
     `planning` is the value of `tl.ascend_memory_planning`. With it a memory that is too small is an
     exception, as in the compiler; without it the compiler checks nothing, and a note reports it.
@@ -54,7 +65,11 @@ def plan_memory(func: ir.PrimFunc, text: ProgramText, soc: Soc, *, planning: boo
     """
     order = allocation_order(text.nodes)
     layouts = {root_of(buffer): layout for buffer, layout in func.layouts.items()}
-    sizes = {buffer: physical_bytes(buffer, layouts.get(buffer)) for buffer in order}
+    compiled = dict(as_compiled or {})
+    sizes = {
+        buffer: physical_bytes(compiled.get(buffer, buffer), layouts.get(buffer))
+        for buffer in order
+    }
     fixed = {root_of(buffer): address for buffer, address in func.addresses.items()}
     if planning:
         ranges = live_ranges(text.settled)
@@ -70,6 +85,10 @@ def plan_memory(func: ir.PrimFunc, text: ProgramText, soc: Soc, *, planning: boo
     else:
         addresses = _linear(order, sizes, fixed)
     used = _used(addresses, sizes)
+    top = align_up(used.get("UB", 0))
+    for buffer in compiled.keys() & sizes.keys():
+        addresses[buffer], sizes[buffer] = top, physical_bytes(buffer)
+        top += sizes[buffer]
     notes = () if planning else tuple(_overflows(func, addresses, sizes, used, soc))
     return MemoryPlan(
         placements=_with_views(func, addresses), sizes=sizes, used_bytes=used, notes=notes

@@ -129,83 +129,107 @@ def with_children(
     return stmt
 
 
-def substitute_buffers(func: ir.PrimFunc, mapping: Mapping[ir.Buffer, ir.Buffer]) -> ir.PrimFunc:
-    """`func` with every buffer of `mapping` replaced; views of a replaced buffer follow it."""
-    if not mapping:
-        return func
-    replaced = dict(mapping)
+class Rewriter:
+    """Rebuilds IR node by node; a subclass overrides the method of the kind it changes.
 
-    def buffer(old: ir.Buffer) -> ir.Buffer:
-        if old in replaced:
-            return replaced[old]
-        if old.alias_of is not None:
-            base = buffer(old.alias_of)
-            if base is not old.alias_of:
-                replaced[old] = dataclasses.replace(old, alias_of=base, scope=base.scope)
-                return replaced[old]
+    Variables keep their identity; `buffer` is asked for every mention of a buffer.
+    """
+
+    def buffer(self, old: ir.Buffer) -> ir.Buffer:
+        """What replaces `old`."""
         return old
 
-    def expr(old: ir.Expr) -> ir.Expr:
+    def expr(self, old: ir.Expr) -> ir.Expr:
+        """`old` rebuilt."""
         if isinstance(old, ir.Load):
-            return ir.Load(buffer(old.buffer), tuple(map(expr, old.indices)), old.dtype)
+            return ir.Load(self.buffer(old.buffer), tuple(map(self.expr, old.indices)), old.dtype)
         if isinstance(old, ir.Binary):
-            return ir.Binary(old.op, expr(old.a), expr(old.b), old.dtype)
+            return ir.Binary(old.op, self.expr(old.a), self.expr(old.b), old.dtype)
         if isinstance(old, ir.Unary):
-            return ir.Unary(old.op, expr(old.a), old.dtype)
+            return ir.Unary(old.op, self.expr(old.a), old.dtype)
         if isinstance(old, (ir.Cast, ir.Reinterpret)):
-            return type(old)(expr(old.a), old.dtype)
+            return type(old)(self.expr(old.a), old.dtype)
         if isinstance(old, ir.Select):
-            return ir.Select(expr(old.cond), expr(old.a), expr(old.b), old.dtype)
+            return ir.Select(self.expr(old.cond), self.expr(old.a), self.expr(old.b), old.dtype)
         return old
 
-    def operand(old: ir.Operand) -> ir.Operand:
+    def operand(self, old: ir.Operand) -> ir.Operand:
+        """An operand of a tile operation rebuilt."""
         if isinstance(old, ir.Buffer):
-            return buffer(old)
+            return self.buffer(old)
         if isinstance(old, ir.Region):
             return ir.Region(
-                buffer(old.buffer), tuple(map(expr, old.mins)), tuple(map(expr, old.extents))
+                self.buffer(old.buffer),
+                tuple(map(self.expr, old.mins)),
+                tuple(map(self.expr, old.extents)),
             )
-        return expr(old)
+        return self.expr(old)
 
-    def attr(old: ir.Attr) -> ir.Attr:
+    def attr(self, old: ir.Attr) -> ir.Attr:
+        """An attribute of a tile operation rebuilt."""
         if isinstance(old, ir.Expr):
-            return expr(old)
-        return buffer(old) if isinstance(old, ir.Buffer) else old
+            return self.expr(old)
+        return self.buffer(old) if isinstance(old, ir.Buffer) else old
 
-    def statement(old: ir.Stmt) -> ir.Stmt:
-        new = with_children(old, body)
+    def tile_op(self, old: ir.TileOp) -> ir.TileOp:
+        """A tile operation rebuilt."""
+        return dataclasses.replace(
+            old,
+            operands=tuple(map(self.operand, old.operands)),
+            attrs={name: self.attr(value) for name, value in old.attrs.items()},
+        )
+
+    def statement(self, old: ir.Stmt) -> ir.Stmt:
+        """A statement and what is nested in it rebuilt."""
+        new = with_children(old, self.body)
         if isinstance(new, ir.Let):
-            return dataclasses.replace(new, value=expr(new.value))
+            return dataclasses.replace(new, value=self.expr(new.value))
         if isinstance(new, ir.Store):
             return dataclasses.replace(
                 new,
-                buffer=buffer(new.buffer),
-                indices=tuple(map(expr, new.indices)),
-                value=expr(new.value),
+                buffer=self.buffer(new.buffer),
+                indices=tuple(map(self.expr, new.indices)),
+                value=self.expr(new.value),
             )
         if isinstance(new, ir.For):
-            return dataclasses.replace(new, start=expr(new.start), stop=expr(new.stop))
+            return dataclasses.replace(new, start=self.expr(new.start), stop=self.expr(new.stop))
         if isinstance(new, (ir.While, ir.If)):
-            return dataclasses.replace(new, cond=expr(new.cond))
+            return dataclasses.replace(new, cond=self.expr(new.cond))
         if isinstance(new, (ir.SetFlag, ir.WaitFlag)):
-            return dataclasses.replace(new, event_id=expr(new.event_id))
+            return dataclasses.replace(new, event_id=self.expr(new.event_id))
         if isinstance(new, (ir.SetCrossFlag, ir.WaitCrossFlag)):
-            return dataclasses.replace(new, flag_id=expr(new.flag_id))
-        if isinstance(new, ir.TileOp):
-            return dataclasses.replace(
-                new,
-                operands=tuple(map(operand, new.operands)),
-                attrs={name: attr(value) for name, value in new.attrs.items()},
-            )
-        return new
+            return dataclasses.replace(new, flag_id=self.expr(new.flag_id))
+        return self.tile_op(new) if isinstance(new, ir.TileOp) else new
 
-    def body(old: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
-        return tuple(map(statement, old))
+    def body(self, old: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
+        """A statement list rebuilt."""
+        return tuple(map(self.statement, old))
 
-    return dataclasses.replace(
-        func,
-        allocs=tuple(map(buffer, func.allocs)),
-        body=body(func.body),
-        addresses={buffer(key): value for key, value in func.addresses.items()},
-        layouts={buffer(key): value for key, value in func.layouts.items()},
-    )
+    def func(self, old: ir.PrimFunc) -> ir.PrimFunc:
+        """A kernel with its allocations, annotations and body rebuilt."""
+        return dataclasses.replace(
+            old,
+            allocs=tuple(map(self.buffer, old.allocs)),
+            body=self.body(old.body),
+            addresses={self.buffer(key): value for key, value in old.addresses.items()},
+            layouts={self.buffer(key): value for key, value in old.layouts.items()},
+        )
+
+
+class _Substitution(Rewriter):
+    """Replaces buffers; views of a replaced buffer follow it."""
+
+    def __init__(self, mapping: Mapping[ir.Buffer, ir.Buffer]) -> None:
+        self._replaced = dict(mapping)
+
+    def buffer(self, old: ir.Buffer) -> ir.Buffer:
+        if old not in self._replaced and old.alias_of is not None:
+            base = self.buffer(old.alias_of)
+            if base is not old.alias_of:
+                self._replaced[old] = dataclasses.replace(old, alias_of=base, scope=base.scope)
+        return self._replaced.get(old, old)
+
+
+def substitute_buffers(func: ir.PrimFunc, mapping: Mapping[ir.Buffer, ir.Buffer]) -> ir.PrimFunc:
+    """`func` with every buffer of `mapping` replaced; views of a replaced buffer follow it."""
+    return _Substitution(mapping).func(func) if mapping else func

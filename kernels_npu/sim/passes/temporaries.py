@@ -15,6 +15,7 @@ from kernels_npu.sim import ir
 from kernels_npu.sim.dtypes import bytes_of
 from kernels_npu.sim.passes.buffer_sizes import align_up
 from kernels_npu.sim.passes.rewriting import element_count, operand_buffer, static_int
+from kernels_npu.sim.passes.vid_analysis import half_of
 
 _REPEAT = 256
 
@@ -25,6 +26,16 @@ class Temporaries:
 
     buffers: tuple[ir.Buffer, ...] = ()
     of_statement: Mapping[int, tuple[ir.Buffer, ...]] = field(default_factory=dict)
+
+    def halved(self, origins: Mapping[int, ir.TileOp]) -> Temporaries:
+        """The buffers as `T.Kernel(threads=2)` halves them, for operations with these origins."""
+        halves = {buffer: half_of(buffer) for buffer in self.buffers}
+        of_statement = {
+            new: tuple(halves[buffer] for buffer in self.of_statement[id(old)])
+            for new, old in origins.items()
+            if id(old) in self.of_statement
+        }
+        return Temporaries(buffers=tuple(halves.values()), of_statement=of_statement)
 
 
 @dataclass(frozen=True, kw_only=True)

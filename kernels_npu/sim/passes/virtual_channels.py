@@ -1,32 +1,195 @@
 """Copies between the core types of a block: L0C -> UB and UB -> L1.
 
-The compiler turns them into a store to, and a load from, a global workspace
-that it allocates itself.
+There is no direct path. The compiler adds a tensor parameter `workspace_<k>` per copy, one slot per
+block, turns the copy into a store to the slot, and loads the destination from it right before
+the first statement that reads it (`channel_placement`).
 """
 
 from __future__ import annotations
 
-from kernels_npu.errors import UnsupportedError
+import dataclasses
+
+from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
-from kernels_npu.sim.passes.ownership import VIRTUAL_PATHS, copy_scopes
+from kernels_npu.sim.passes.channel_placement import Channel, check_pairs, find_channels, place
+from kernels_npu.sim.passes.notes import Note
+from kernels_npu.sim.passes.rewriting import operand_buffer, root_of, static_int, with_children
+from kernels_npu.sim.passes.vid_analysis import CORES
+from kernels_npu.sim.passes.vid_reduction import ReducedKernel
 
 
-def lower_virtual_channels(func: ir.PrimFunc) -> ir.PrimFunc:
-    """`func` without direct copies between core types.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConnectedKernel:
+    """A kernel without direct copies between core types.
+
+    func: has the workspaces at the end of its parameters. origins: as of the reduced kernel.
+    """
+
+    func: ir.PrimFunc
+    workspaces: tuple[ir.Buffer, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+def lower_virtual_channels(reduced: ReducedKernel, *, paired: bool = False) -> ConnectedKernel:
+    """Replace the copies of `reduced.func` between core types by stores and loads.
+
+    `paired`: automatic cross-core flags will pair the stores with the loads.
 
     Raises:
-        UnsupportedError: AI-MEM-020 when it has one;
-            the simulator does not allocate the workspace yet.
+        KernelSourceError: AI-MEM-020 for a tile with less than two dimensions,
+            AI-MEM-021 when a parameter has the name of an automatic workspace,
+            AI-SYNC-021 with `paired` when the compiler's stores and loads do not pair up.
     """
-    for stmt in ir.walk(func.body):
-        if isinstance(stmt, ir.TileOp) and stmt.op == "copy" and copy_scopes(stmt) in VIRTUAL_PATHS:
-            source, destination = (scope.upper() for scope in copy_scopes(stmt) or ("", ""))
-            raise UnsupportedError(
-                "AI-MEM-020",
-                f"T.copy from {source} to {destination} goes through an automatic workspace in "
-                "global memory, which the simulator does not allocate",
-                where=stmt.loc,
-                rule="L0C -> UB and UB -> L1 have no direct path on A2/A3",
-                fix="copy through a workspace parameter: L0C -> GM -> UB, or UB -> GM -> L1",
+    func = reduced.func
+    channels = find_channels(func.body)
+    if not channels:
+        return ConnectedKernel(func=func)
+    placement = place(func.body, channels)
+    if paired:
+        check_pairs(placement)
+    lowering = _Lowering(reduced, channels, placement.readers)
+    taken = {param.name: param for param in func.params}
+    for channel, workspace in zip(channels, lowering.workspaces):
+        if workspace.name in taken:
+            raise KernelSourceError(
+                "AI-MEM-021",
+                f"this copy needs an automatic workspace named {workspace.name!r}, "
+                "which is also a parameter of the kernel",
+                where=channel.stmt.loc,
+                rule="the compiler numbers automatic workspaces workspace_1, workspace_2, ...; "
+                "the generated code would define the name twice",
+                fix=f"rename the parameter {workspace.name!r}",
             )
-    return func
+    body = lowering.visit(func.body)
+    return ConnectedKernel(
+        func=dataclasses.replace(func, params=(*func.params, *lowering.workspaces), body=body),
+        workspaces=lowering.workspaces,
+        notes=placement.notes,
+    )
+
+
+class _Lowering:
+    def __init__(
+        self,
+        reduced: ReducedKernel,
+        channels: tuple[Channel, ...],
+        readers: tuple[ir.Stmt | None, ...],
+    ) -> None:
+        self.cid, self.vid = reduced.func.cid, reduced.func.vid
+        self.split = reduced.split
+        self.grid = reduced.func.grid
+        self.workspaces = tuple(
+            self._workspace(channel, number) for number, channel in enumerate(channels, 1)
+        )
+        self._stores: dict[int, ir.Stmt] = {}
+        self._loads: dict[int, list[ir.Stmt]] = {}
+        for channel, workspace, reader in zip(channels, self.workspaces, readers):
+            self._stores[id(channel.stmt)] = self._store(channel, workspace)
+            if reader is not None:
+                self._loads.setdefault(id(reader), []).append(self._load(channel, workspace))
+
+    def visit(self, body: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
+        """`body` with stores in the place of the copies, and loads before their readers."""
+        out: list[ir.Stmt] = []
+        for stmt in body:
+            out += self._loads.get(id(stmt), ())
+            out.append(self._stores.get(id(stmt)) or with_children(stmt, self.visit))
+        return tuple(out)
+
+    # ------------------------------------------------------------------ workspaces
+
+    def _workspace(self, channel: Channel, number: int) -> ir.Buffer:
+        shape = self._slot_shape(channel)
+        return ir.Buffer(
+            f"workspace_{number}",
+            "global",
+            (self.grid, *shape),
+            channel.destination.dtype,
+            channel.stmt.loc,
+        )
+
+    def _slot_shape(self, channel: Channel) -> tuple[int, int]:
+        """Rows and columns of one block's slot."""
+        source, destination = channel.source, channel.destination
+        if self._is_exempt(source):
+            return _matrix(destination, channel)
+        rows, cols = _matrix(source, channel)
+        return (rows * CORES if self._is_split(source) else rows), cols
+
+    def _is_exempt(self, buffer: ir.Buffer) -> bool:
+        return self.split is not None and root_of(buffer) in self.split.exempt
+
+    def _is_split(self, buffer: ir.Buffer) -> bool:
+        return self.split is not None and buffer.scope == "ub" and not self._is_exempt(buffer)
+
+    # ------------------------------------------------------------------ the two halves of a copy
+
+    def _store(self, channel: Channel, workspace: ir.Buffer) -> ir.TileOp:
+        source, target = channel.stmt.operands[:2]
+        if self._is_exempt(channel.source):
+            # the rows of the destination that this copy fills
+            place = _start(target)[-2:]
+            extents = _extents(target, channel.source)
+            region = self._slot(workspace, place, extents)
+        else:
+            rows, cols = _matrix(channel.source, channel)
+            first = self.vid * rows if self._is_split(channel.source) else ir.as_expr(0)
+            region = self._slot(workspace, (first, ir.as_expr(0)), (rows, cols))
+        return dataclasses.replace(channel.stmt, operands=(source, region))
+
+    def _load(self, channel: Channel, workspace: ir.Buffer) -> ir.TileOp:
+        destination = channel.destination
+        rows, cols = (static_int(extent) or 1 for extent in workspace.shape[1:])
+        first = ir.as_expr(0)
+        if self._is_split(destination):
+            rows //= CORES
+            first = self.vid * rows
+        target: ir.Operand = channel.stmt.operands[1]
+        if self._is_exempt(channel.source):
+            target = destination
+        region = self._slot(workspace, (first, ir.as_expr(0)), (rows, cols))
+        return ir.TileOp(loc=channel.stmt.loc, op="copy", operands=(region, target))
+
+    def _slot(
+        self, workspace: ir.Buffer, start: tuple[ir.Expr, ...], extents: tuple[int, ...]
+    ) -> ir.Region:
+        """A rectangle of this block's slot."""
+        return ir.Region(
+            workspace,
+            (self.cid, *start),
+            (ir.as_expr(1), *map(ir.as_expr, extents)),
+        )
+
+
+def _matrix(buffer: ir.Buffer, channel: Channel) -> tuple[int, int]:
+    """The last two extents."""
+    if len(buffer.shape) < 2:
+        raise KernelSourceError(
+            "AI-MEM-020",
+            f"{buffer.name!r} has one dimension and is copied between core types",
+            where=channel.stmt.loc,
+            rule="the automatic workspace takes its rows and columns from a 2-D tile",
+            fix=f"allocate {buffer.name!r} with two dimensions",
+        )
+    rows, cols = (static_int(extent) or 1 for extent in buffer.shape[-2:])
+    return rows, cols
+
+
+def _start(operand: ir.Operand) -> tuple[ir.Expr, ...]:
+    if isinstance(operand, ir.Region):
+        return operand.mins
+    if isinstance(operand, ir.Load):
+        return operand.indices
+    buffer = operand_buffer(operand)
+    assert buffer is not None
+    return (ir.as_expr(0),) * len(buffer.shape)
+
+
+def _extents(operand: ir.Operand, source: ir.Buffer) -> tuple[int, int]:
+    """Rows and columns of `operand`, or of `source` where it is an element."""
+    if isinstance(operand, ir.Region):
+        shape: tuple[ir.Expr | int, ...] = operand.extents
+    else:
+        shape = source.shape
+    numbers = [static_int(extent) or 1 for extent in shape[-2:]]
+    return (numbers[0], numbers[1]) if len(numbers) == 2 else (1, numbers[0])

@@ -43,8 +43,9 @@ def launch_kernel(
     given = iter(inputs)
     args: list[GmArg | int | float] = []
     outputs: list[Array] = []
-    for index, param in enumerate(kernel.prim_func.params):
-        if index in kernel.out_idx or index in kernel.workspace_idx:
+    given_params = len(kernel.prim_func.params)
+    for index, param in enumerate(kernel.compiled.func.params):  # automatic workspaces at the end
+        if index in (*kernel.out_idx, *kernel.workspace_idx) or index >= given_params:
             element = numpy_dtype(param.dtype)
             shape = [int(d.value) for d in map(_const, param.shape)]
             poison = np.full(int(np.prod(shape)) * element.itemsize, 0xFF, np.uint8)

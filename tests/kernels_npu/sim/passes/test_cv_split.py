@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernels_npu.errors import KernelSourceError, UnsupportedError
+from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
 from tests.kernels_npu.sim.passes.kernel_builder import Kernel, codes, load, shape_of
 
@@ -270,33 +270,6 @@ def test_unvectorised_parallel_to_global_memory_lands_in_the_cube_copy() -> None
     assert shape_of(lowered.vector) == ["copy"]
     assert "AI-SRC-040" in {note.code for note in lowered.errors}
     assert shape_of(k.lower().vector) == ["copy", "Parallel"]
-
-
-# --------------------------------------------------------------------------- what is not simulated
-
-
-def test_virtual_channels_name_the_line_and_the_way_out() -> None:
-    k, b = mixed()
-    k.copy(b["l0c"], b["ub"])
-    with pytest.raises(UnsupportedError) as caught:
-        k.lower()
-    assert caught.value.code == "AI-MEM-020"
-    assert "L0C to UB" in caught.value.what
-    k, b = mixed()
-    k.copy(b["ub"], b["l1"])
-    with pytest.raises(UnsupportedError, match="AI-MEM-020"):
-        k.lower()
-
-
-def test_automatic_vid_split_is_refused() -> None:
-    k, b = mixed()
-    k.threads = 2
-    k.copy(b["out"], b["ub"])
-    with pytest.raises(UnsupportedError) as caught:
-        k.lower()
-    assert caught.value.code == "AI-SRC-044"
-    k.threads = 1
-    assert shape_of(k.lower().vector) == ["copy"]
 
 
 def test_a_persistent_loop_without_own_work_disappears() -> None:
