@@ -35,6 +35,7 @@ from kernels_npu.sim.passes.vid_analysis import (
     is_ub,
     loop_of_index,
 )
+from kernels_npu.sim.passes.vid_moves import shifted
 
 #: Operations that move a rectangle between a UB tile and global memory: position of the UB side.
 _MOVES = {"copy": (0, 1), "atomic_add": (1, 0)}
@@ -219,44 +220,8 @@ class _Split(Rewriter):
                     rule="threads=2 moves the tensor's dimension that lies at the tile's first",
                     fix="give the UB buffer at most as many dimensions as the tensor",
                 )
-            operands[far] = self._shifted(operands[far], tile, rows)
+            operands[far] = shifted(operands[far], len(tile.shape), self._first_row(rows))
         return dataclasses.replace(new, operands=tuple(operands))
-
-    def _shifted(self, side: ir.Operand, tile: ir.Buffer, rows: int) -> ir.Operand:
-        """The rectangle of the tensor that belongs to this core's `rows` of `tile`."""
-        buffer = operand_buffer(side)
-        assert buffer is not None
-        axis = row_axis(side, len(tile.shape))
-        first = self._first_row(rows)
-        if isinstance(side, ir.Load):
-            moved = list(side.indices)
-            moved[axis] = moved[axis] + first
-            return ir.Load(buffer, tuple(moved), side.dtype)
-        zero = ir.as_expr(0)
-        mins = list(side.mins) if isinstance(side, ir.Region) else [zero] * len(buffer.shape)
-        shape = side.extents if isinstance(side, ir.Region) else map(ir.as_expr, buffer.shape)
-        extents = list(shape)
-        extent = static_int(extents[axis])
-        mins[axis] = mins[axis] + first
-        if extent is None:
-            extents[axis] = ir.binary("floordiv", extents[axis], CORES)
-        elif extent > 1:
-            extents[axis] = ir.as_expr(extent // CORES)
-        return ir.Region(buffer, tuple(mins), tuple(extents))
-
-
-def row_axis(side: ir.Operand, rank: int) -> int:
-    """The axis of a tensor along which the first dimension of a tile with `rank` axes lies.
-
-    A slice moves its last two axes longer than one; an element counts axes from the end.
-    """
-    buffer = operand_buffer(side)
-    assert buffer is not None
-    last = len(buffer.shape) - 1
-    if isinstance(side, ir.Region) and rank == 2:
-        longer = [i for i, extent in enumerate(side.extents[:-1]) if static_int(extent) != 1]
-        return longer[-1] if longer else last - 1
-    return last + 1 - rank
 
 
 def _is(value: object, number: int | None) -> bool:
