@@ -95,7 +95,7 @@ class CoreRuntime(CoreReports):
         return advisor.for_wait(stmt)
 
     def release(self, pipe: str) -> Clock | None:
-        return self.state.monitor.release(self.number, pipe) if self.monitored else None
+        return self.state.monitor.release_to_cores(self.number, pipe) if self.monitored else None
 
     def set_cross(self, site: int, pipe: str, flag: int, mode: int) -> None:
         self.cross_arrived(site, flag, mode, self.release(pipe))
@@ -125,5 +125,5 @@ class CoreRuntime(CoreReports):
         clock = self.cross_flags.take(self.slot, self.core, flag)
         if clock is not None:
             monitor = self.state.monitor
-            monitor.acquire(self.number, "S", clock)
+            monitor.acquire_from_cores(self.number, clock)
             self.cross_flags.taken(self.slot, self.core, flag, monitor.mark_wait(self.number))

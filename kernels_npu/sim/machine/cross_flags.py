@@ -119,4 +119,6 @@ class CrossFlags:
 
 def _merge(clocks: list[Clock | None]) -> Clock | None:
     known = [c for c in clocks if c is not None]
-    return list(map(max, *known)) if len(known) > 1 else (known[0] if known else None)
+    if len(known) < 2:
+        return known[0] if known else None
+    return [max(each) for each in zip(*known)]

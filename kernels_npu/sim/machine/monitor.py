@@ -4,6 +4,10 @@ An agent is a pipe of a core. Within an agent, program order holds; a flag carri
 the pipe that set it to the pipe that waits; everything a core issues is ordered after what its
 scalar unit has waited for. Two accesses of which one writes are a hazard unless one happens
 before the other.
+
+What an agent knows has two parts. About the pipes of its own core it has a list of its own. About
+other cores it knows what its scalar unit knew when it issued some instruction: only the scalar
+unit waits for other cores, so these lists form one chain per core, and the later one says more.
 """
 
 from __future__ import annotations
@@ -20,11 +24,12 @@ from kernels_npu.sim.machine.shadow import (
 )
 
 Clock = list[int]
+#: What a flag within a core carries: the clock of the core's pipes, and what was known of others.
+Release = tuple[Clock, int, Clock]
 #: Called with (kind, older agent, older site, newer agent, newer site, newer cell, older cell).
 HazardSink = Callable[[str, int, int, int, int, Cell, Cell], None]
 
 _SCALAR, _VECTOR = PIPE_INDEX["S"], PIPE_INDEX["V"]
-_PIPES = len(PIPE_INDEX)
 
 
 class Monitor:
@@ -39,19 +44,22 @@ class Monitor:
         self.on_hazard = on_hazard
         cores = slots * CORES_PER_BLOCK
         self._agents = cores * AGENTS_PER_CORE
-        #: what each agent knows of the others; lists are shared between agents and never changed
-        self._known: list[Clock] = [[0] * self._agents] * self._agents
+        #: what each agent knows of the pipes of its core; lists are shared and never changed
+        self._local: list[Clock] = [[0] * AGENTS_PER_CORE] * self._agents
+        #: what each agent knows of all agents of other cores, and its number in the core's chain
+        self._foreign: list[Clock] = [[0] * self._agents] * self._agents
+        self._foreign_version = [0] * self._agents
         #: each agent's own epoch
         self._own = [1] * self._agents
         self._issue_version = [0] * cores
         self._seen_version = [0] * self._agents
-        self._joined = [False] * cores
-        self._flags: dict[tuple[int, str, str, int], deque[tuple[Clock, int]]] = {}
+        self._flags: dict[tuple[int, str, str, int], deque[tuple[Release, int]]] = {}
         self._partners = [self._partner(agent) for agent in range(self._agents)]
+        self._index = dict.fromkeys(PIPE_INDEX, 0) if auto_sync else PIPE_INDEX
 
     def agent(self, core: int, pipe: str) -> int:
         """The agent that executes `pipe` of `core`."""
-        return core * AGENTS_PER_CORE + (0 if self.auto_sync else PIPE_INDEX[pipe])
+        return core * AGENTS_PER_CORE + self._index[pipe]
 
     @staticmethod
     def _partner(agent: int) -> int:
@@ -63,13 +71,24 @@ class Monitor:
 
     # ------------------------------------------------------------------ accesses
 
-    def _current(self, agent: int) -> Clock:
-        """What the agent knows, after joining what its scalar unit has waited for since."""
-        core = agent // AGENTS_PER_CORE
+    def _refresh(self, agent: int, core: int) -> None:
+        """Join what the scalar unit has waited for since the agent last looked."""
         if self._seen_version[agent] != self._issue_version[core]:
             self._seen_version[agent] = self._issue_version[core]
-            return self._join(agent, self._known[core * AGENTS_PER_CORE])
-        return self._known[agent]
+            scalar = core * AGENTS_PER_CORE
+            if scalar != agent:
+                self._join(agent, self._local[scalar])
+                self._foreign[agent] = self._foreign[scalar]
+                self._foreign_version[agent] = self._foreign_version[scalar]
+
+    def _known(self, agent: int, other: int) -> int:
+        """Up to which epoch of `other` everything happens before what `agent` does next."""
+        core = agent // AGENTS_PER_CORE
+        if self._seen_version[agent] != self._issue_version[core]:
+            self._refresh(agent, core)
+        if other // AGENTS_PER_CORE == core:
+            return self._local[agent][other % AGENTS_PER_CORE]
+        return self._foreign[agent][other]
 
     def read(self, agent: int, cell: Cell, site: int) -> None:
         """Check and record a read."""
@@ -79,7 +98,7 @@ class Monitor:
                 writer >= 0
                 and writer != agent
                 and writer != self._partners[agent]
-                and other.write_clock > self._current(agent)[writer]
+                and other.write_clock > self._known(agent, writer)
             ):
                 self.on_hazard("RAW", writer, other.write_site, agent, site, cell, other)
         cell.readers[agent] = (self._own[agent], site)
@@ -93,13 +112,13 @@ class Monitor:
                 writer >= 0
                 and writer != agent
                 and writer != partner
-                and other.write_clock > self._current(agent)[writer]
+                and other.write_clock > self._known(agent, writer)
             ):
                 self.on_hazard("WAW", writer, other.write_site, agent, site, cell, other)
             for reader in other.readers:
                 if reader != agent and reader != partner:
                     when, where = other.readers[reader]
-                    if when > self._current(agent)[reader]:
+                    if when > self._known(agent, reader):
                         self.on_hazard("WAR", reader, where, agent, site, cell, other)
         cell.writer = agent
         cell.write_clock = self._own[agent]
@@ -117,36 +136,34 @@ class Monitor:
         Where the vector unit has touched the element, the compiler lets the scalar unit wait for
         it, and with it everything that the scalar unit issues from then on.
         """
-        known = self._current(agent)
         partner = self._partners[agent]
         for other in cells:
-            if self._meets_vector(other, partner, known, write):
+            if self._meets_vector(other, agent, partner, write):
                 core = agent // AGENTS_PER_CORE
                 self.acquire(core, "S", self.release(core, "V"))
-                known = self._current(agent)
                 break
         for other in cells:
             writer = other.writer
             if (
                 writer >= 0
                 and writer != agent
-                and other.write_clock > known[writer]
                 and writer != partner
+                and other.write_clock > self._known(agent, writer)
             ):
                 kind = "WAW" if write else "RAW"
                 self.on_hazard(kind, writer, other.write_site, agent, site, run, other)
-            if write and other.readers:
+            if write:
                 for reader, (when, where) in other.readers.items():
-                    if reader != agent and when > known[reader] and reader != partner:
+                    if reader not in (agent, partner) and when > self._known(agent, reader):
                         self.on_hazard("WAR", reader, where, agent, site, run, other)
         return self._own[agent]
 
-    @staticmethod
-    def _meets_vector(cell: Cell, vector: int, known: Clock, write: bool) -> bool:
-        if cell.writer == vector and cell.write_clock > known[vector]:
+    def _meets_vector(self, cell: Cell, scalar: int, vector: int, write: bool) -> bool:
+        """Whether the vector unit touched `cell` after all that the scalar unit has waited for."""
+        if cell.writer == vector and cell.write_clock > self._known(scalar, vector):
             return True
         when, _ = cell.readers.get(vector, (0, 0)) if write else (0, 0)
-        return when > known[vector]
+        return when > 0 and when > self._known(scalar, vector)
 
     def against_elements(
         self, agent: int, trace: ElementTrace, cell: Cell, site: int, *, write: bool
@@ -155,7 +172,7 @@ class Monitor:
         scalar = agent // AGENTS_PER_CORE * AGENTS_PER_CORE
         if agent == scalar or self._partners[agent] == scalar:
             return
-        known = self._current(agent)[scalar]
+        known = self._known(agent, scalar)
         older = trace.newer_write(cell, known)
         if older >= 0:
             kind = "WAW" if write else "RAW"
@@ -166,45 +183,65 @@ class Monitor:
 
     # ------------------------------------------------------------------ ordering
 
-    def _join(self, agent: int, other: Clock) -> Clock:
-        merged = [a if a > b else b for a, b in zip(self._known[agent], other)]
-        self._known[agent] = merged
-        self._joined[agent // AGENTS_PER_CORE] = True
-        return merged
+    def _join(self, agent: int, other: Clock) -> None:
+        self._local[agent] = [a if a > b else b for a, b in zip(self._local[agent], other)]
 
-    def release(self, core: int, pipe: str) -> Clock:
-        """The clock that a flag set by `pipe` carries; later work of the pipe is not covered."""
-        agent = self.agent(core, pipe)
-        clock = list(self._current(agent))
-        clock[agent] = self._own[agent]
+    def release(self, core: int, pipe: str) -> Release:
+        """What a flag set by `pipe` carries within the core; later work is not covered."""
+        agent = core * AGENTS_PER_CORE + self._index[pipe]
+        if self._seen_version[agent] != self._issue_version[core]:
+            self._refresh(agent, core)
+        clock = self._local[agent].copy()
+        clock[agent % AGENTS_PER_CORE] = self._own[agent]
         self._own[agent] += 1
-        partner = self._partners[agent]
-        if agent % AGENTS_PER_CORE == _VECTOR and partner != agent:
+        if pipe == "V" and not self.auto_sync:
             # The compiler lets the vector unit wait for the scalar unit, so its flag covers both.
-            clock[partner] = self._own[partner]
-            self._own[partner] += 1
-        return clock
+            scalar = core * AGENTS_PER_CORE
+            clock[_SCALAR] = self._own[scalar]
+            self._own[scalar] += 1
+        return clock, self._foreign_version[agent], self._foreign[agent]
 
-    def acquire(self, core: int, pipe: str, clock: Clock) -> None:
-        """`pipe` continues after everything that `clock` covers."""
-        self._join(self.agent(core, pipe), clock)
+    def release_to_cores(self, core: int, pipe: str) -> Clock:
+        """What a cross-core flag set by `pipe` carries: a clock of all agents."""
+        clock, _, foreign = self.release(core, pipe)
+        first = core * AGENTS_PER_CORE
+        return [*foreign[:first], *clock, *foreign[first + AGENTS_PER_CORE :]]
+
+    def acquire(self, core: int, pipe: str, release: Release) -> None:
+        """`pipe` continues after everything that `release` covers."""
+        agent = core * AGENTS_PER_CORE + self._index[pipe]
+        clock, version, foreign = release
+        self._local[agent] = [a if a > b else b for a, b in zip(self._local[agent], clock)]
+        if version > self._foreign_version[agent]:
+            self._foreign_version[agent] = version
+            self._foreign[agent] = foreign
         if pipe == "S":
             self._issue_version[core] += 1
+
+    def acquire_from_cores(self, core: int, clock: Clock) -> None:
+        """The scalar unit continues after everything that a cross-core flag covers."""
+        scalar = core * AGENTS_PER_CORE
+        self._join(scalar, clock[scalar : scalar + AGENTS_PER_CORE])
+        self._foreign[scalar] = [a if a > b else b for a, b in zip(self._foreign[scalar], clock)]
+        self._foreign_version[scalar] += 1
+        self._issue_version[core] += 1
 
     def mark_wait(self, core: int) -> int:
         """The scalar unit's time after a wait; what the core issues from now on carries it."""
         scalar = core * AGENTS_PER_CORE
         now = self._own[scalar]
-        known = list(self._current(scalar))
-        known[scalar] = now
-        self._known[scalar] = known
+        local = self._local[scalar].copy()
+        local[_SCALAR] = now
+        self._local[scalar] = local
         self._own[scalar] += 1
         self._issue_version[core] += 1
         return now
 
     def set_flag(self, core: int, src: str, dst: str, event: int, site: int = -1) -> int:
         """`set_flag` at `site`; returns how many sets are now outstanding on the event."""
-        queue = self._flags.setdefault((core, src, dst, event), deque())
+        queue = self._flags.get((core, src, dst, event))
+        if queue is None:
+            queue = self._flags[(core, src, dst, event)] = deque()
         queue.append((self.release(core, src), site))
         return len(queue)
 
@@ -232,32 +269,34 @@ class Monitor:
         """All pipes of the core drain before anything later starts."""
         if self.auto_sync:
             return
-        first = core * AGENTS_PER_CORE
-        agents = range(first, first + _PIPES)
-        if self._joined[core]:
-            merged = list(map(max, *(self._known[a] for a in agents)))
-            self._joined[core] = False
-        else:
-            merged = self._known[first].copy()
-        merged[first : first + _PIPES] = self._own[first : first + _PIPES]
-        version = self._issue_version[core]
+        scalar = core * AGENTS_PER_CORE
+        agents = range(scalar, scalar + AGENTS_PER_CORE)
+        self._all_know(core, self._own[scalar : scalar + AGENTS_PER_CORE], self._foreign[scalar])
         for agent in agents:
-            self._known[agent] = merged
             self._own[agent] += 1
-            self._seen_version[agent] = version
+
+    def _all_know(self, core: int, local: Clock, foreign: Clock) -> None:
+        """Every agent of `core` knows this from here on."""
+        scalar = core * AGENTS_PER_CORE
+        version, issued = self._foreign_version[scalar], self._issue_version[core]
+        for agent in range(scalar, scalar + AGENTS_PER_CORE):
+            self._local[agent] = local
+            self._foreign[agent] = foreign
+            self._foreign_version[agent] = version
+            self._seen_version[agent] = issued
 
     def join_cores(self, cores: list[int]) -> None:
         """`sync_all`: everything that `cores` did happens before everything that they do next."""
-        agents = [c * AGENTS_PER_CORE + p for c in cores for p in range(AGENTS_PER_CORE)]
-        merged = list(map(max, *(self._known[a] for a in agents)))
-        for agent in agents:
-            merged[agent] = self._own[agent]
-        for agent in agents:
-            self._known[agent] = merged
-            self._own[agent] += 1
-            self._seen_version[agent] = self._issue_version[agent // AGENTS_PER_CORE]
+        merged = [max(each) for each in zip(*(self._foreign[c * AGENTS_PER_CORE] for c in cores))]
         for core in cores:
-            self._joined[core] = False
+            own = slice(core * AGENTS_PER_CORE, (core + 1) * AGENTS_PER_CORE)
+            merged[own] = self._own[own]
+        for core in cores:
+            own = slice(core * AGENTS_PER_CORE, (core + 1) * AGENTS_PER_CORE)
+            self._foreign_version[own.start] += 1
+            self._all_know(core, merged[own], merged)
+            for agent in range(own.start, own.stop):
+                self._own[agent] += 1
 
     def block_boundary(self) -> None:
         """Everything before is over: start all agents after all others."""
