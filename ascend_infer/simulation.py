@@ -55,10 +55,21 @@ def parse_checks(text: str) -> Checks:
 
 
 @contextlib.contextmanager
-def simulating(options: SimulationOptions) -> Iterator[None]:
-    """Launches in the body run with `options`."""
-    from kernels_npu.sim.config import configure
+def simulating(options: SimulationOptions, *, soc: str | None = None) -> Iterator[None]:
+    """Launches in the body, also those of threads that it starts, run with `options`.
 
+    soc: the chip to simulate; None keeps the current one.
+    """
+    from kernels_npu.sim.config import configure, default_config, set_default_config
+
+    changes = {} if soc is None else {"soc": soc}
     checks = parse_checks(options.checks)
-    with configure(checks=checks, schedule=options.schedule, seed=options.seed):
-        yield
+    before = default_config()
+    with configure(
+        checks=checks, schedule=options.schedule, seed=options.seed, **changes
+    ) as config:
+        set_default_config(config)  # new threads have no context of their own
+        try:
+            yield
+        finally:
+            set_default_config(before)

@@ -216,7 +216,7 @@ CODES: dict[str, str] = {
     "AI-DEV-007": "A tensor on npu has no memory of the simulated device.",
     "AI-DEV-008": "A feature of torch_npu is not simulated.",
     "AI-DEV-009": "A random generator belongs to another device.",
-    "AI-DEV-012": "The script to run on the simulated NPU cannot be read.",
+    "AI-DEV-012": "The script or module to run on the simulated NPU cannot be found.",
     "AI-CAP-001": "A synchronisation or query during graph capture (107027).",
     "AI-CAP-002": "A copy with pageable host memory during graph capture (107030).",
     "AI-CAP-003": "Graph capture on the default stream (107031).",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import json
 import os
 import sys
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ascend_infer import devices
 from ascend_infer.cli import instruments, options
+from ascend_infer.target import Target, compiling_for, parse_target
 from kernels_npu.errors import AscendInferError, UsageError
 
 if TYPE_CHECKING:
@@ -34,9 +34,17 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     parser.add_argument(
         "--target",
-        choices=("ascendc", "pto"),
+        type=_target,
         default="ascendc",
-        help='what target="auto" means to the compiler (default: ascendc)',
+        metavar="NAME[,NAME]",
+        help='what target="auto" means (ascendc or pto), the chip (A2, A3, A5 or a SoC version), '
+        "or both, as pto,A5 (default: ascendc on Ascend910B1)",
+    )
+    parser.add_argument(
+        "-m",
+        dest="as_module",
+        action="store_true",
+        help="SCRIPT is the name of a module, as with python -m; for example: -m pytest FILE",
     )
     parser.add_argument(
         "--report", type=Path, metavar="FILE.json", help="write counters and findings as JSON"
@@ -47,6 +55,14 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("script", metavar="SCRIPT")
     parser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER)
     parser.set_defaults(run=run, device="sim")
+
+
+def _target(text: str) -> Target:
+    """An argparse type."""
+    try:
+        return parse_target(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -61,8 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
     from kernels_npu.sim.reporting import collect_report
 
     with (
-        _auto_target(arguments.target),
-        simulating(options.simulation(arguments)),
+        compiling_for(arguments.target),
+        simulating(options.simulation(arguments), soc=arguments.target.soc),
         collect_report() as report,
         instruments.instrumented(arguments) as tracer,
     ):
@@ -92,29 +108,18 @@ def run(arguments: argparse.Namespace) -> int:
     return exit_code
 
 
-@contextlib.contextmanager
-def _auto_target(target: str) -> Iterator[None]:
-    """What `target="auto"` means in the body."""
-    # The package offers the decorator `jit` under the module's own name.
-    compiler: Any = importlib.import_module("kernels_npu.sim.frontend.jit")
-    before, compiler.auto_target = compiler.auto_target, target
-    try:
-        yield
-    finally:
-        compiler.auto_target = before
-
-
 def _execute(arguments: argparse.Namespace) -> tuple[int, AscendInferError | None]:
     """Run the script; its exit code (1 when it raised) and the coded error that it raised, if any.
 
     Its output goes where it belongs. Its own failure is its result, shown as Python shows it; what
     the simulated NPU counted still follows.
     """
-    from kernels_npu.sim.device.run_script import run_script
+    from kernels_npu.sim.device.run_script import run_module, run_script
 
+    execute = run_module if arguments.as_module else run_script
     try:
         with _script_output(to_stderr=arguments.json):
-            run_script(arguments.script, arguments.arguments)
+            execute(arguments.script, arguments.arguments)
     except SystemExit as stop:
         return _exit_code(stop), None
     except KeyboardInterrupt:

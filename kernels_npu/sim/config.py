@@ -78,20 +78,25 @@ class SimConfig:
             )
 
 
-_current: contextvars.ContextVar[SimConfig] = contextvars.ContextVar(
-    "sim_config", default=SimConfig()
+#: In force where no `configure` block is: also in threads, which start without a context.
+_default = SimConfig()
+_current: contextvars.ContextVar[SimConfig | None] = contextvars.ContextVar(
+    "sim_config", default=None
 )
 
 
 def current_config() -> SimConfig:
     """The configuration of launches made now, in this context."""
-    return _current.get()
+    return _current.get() or _default
 
 
 @contextlib.contextmanager
 def configure(config: SimConfig | None = None, /, **changes: object) -> Iterator[SimConfig]:
-    """Use `config` (default: the current one) with `changes` applied, inside the `with` block."""
-    base = _current.get() if config is None else config
+    """Use `config` (default: the current one) with `changes` applied, inside the `with` block.
+
+    Threads that the block starts do not take part; see `set_default_config`.
+    """
+    base = current_config() if config is None else config
     updated = dataclasses.replace(base, **changes)  # type: ignore[arg-type]
     token = _current.set(updated)
     try:
@@ -100,6 +105,12 @@ def configure(config: SimConfig | None = None, /, **changes: object) -> Iterator
         _current.reset(token)
 
 
+def default_config() -> SimConfig:
+    """The configuration outside of `configure` blocks."""
+    return _default
+
+
 def set_default_config(config: SimConfig) -> None:
-    """Make `config` the one in force from here on in this context (what `sim run` options do)."""
-    _current.set(config)
+    """Make `config` the one in force in all threads of the process, outside `configure` blocks."""
+    global _default
+    _default = config

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from kernels_npu.sim.config import current_config
 from kernels_npu.sim.device import graph, npu_resources, rng, streams
 from kernels_npu.sim.device.errors import NotSimulatedError
 from kernels_npu.sim.device.state import current, process
@@ -58,7 +59,7 @@ class device_of(device):
 
 
 def _soc() -> Soc:
-    return get_soc(process.settings.soc)
+    return get_soc(current_config().soc)
 
 
 def is_available() -> bool:

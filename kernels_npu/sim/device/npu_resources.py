@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from kernels_npu.sim.config import current_config
 from kernels_npu.sim.device import rng
 from kernels_npu.sim.device.state import current, device_state, process
 from kernels_npu.sim.device.streams import DeviceLike, index_of
@@ -40,7 +41,7 @@ def reset_peak_memory_stats(device: DeviceLike = None) -> None:
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
     """(free, total) bytes of the device."""
-    total = get_soc(process.settings.soc).memory_bytes
+    total = get_soc(current_config().soc).memory_bytes
     return total - memory_reserved(device), total
 
 

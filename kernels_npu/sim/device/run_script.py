@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +34,47 @@ def run_script(path: str | Path, argv: Sequence[str] = ()) -> dict[str, Any]:
             f"{script} is not a file",
             fix="pass the path of a Python script",
         )
+    with _as_command(str(script), argv, import_from=script.resolve().parent):
+        return runpy.run_path(str(script), run_name="__main__")
+
+
+def run_module(name: str, argv: Sequence[str] = ()) -> dict[str, Any]:
+    """Execute the module or package `name` as `python -m` does; otherwise like `run_script`.
+
+    Raises:
+        UsageError: AI-DEV-012 when there is no such module.
+    """
+    with _as_command(name, argv, import_from=Path.cwd()):
+        try:
+            found = importlib.util.find_spec(name)
+        except (ImportError, ValueError) as error:
+            raise _no_module(name) from error
+        if found is None:
+            raise _no_module(name)
+        return runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _no_module(name: str) -> UsageError:
+    return UsageError(
+        "AI-DEV-012",
+        f"there is no module {name!r} to run",
+        rule="-m takes the name of a module or package that can be imported here",
+        fix="leave -m out to run a file",
+    )
+
+
+@contextlib.contextmanager
+def _as_command(program: str, argv: Sequence[str], *, import_from: Path) -> Iterator[None]:
+    """The simulated device and the shims, `sys.argv`, and where imports look first."""
     enable()
     from kernels_npu.sim.frontend.shims import install_shims
 
     install_shims()
     saved_argv, saved_path = sys.argv, list(sys.path)
-    sys.argv = [str(script), *argv]
-    sys.path.insert(0, str(script.resolve().parent))
+    sys.argv = [program, *argv]
+    sys.path.insert(0, str(import_from))
     try:
-        return runpy.run_path(str(script), run_name="__main__")
+        yield
     finally:
         sys.argv = saved_argv
         sys.path[:] = saved_path

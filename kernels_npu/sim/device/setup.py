@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import sys
 
@@ -73,16 +74,18 @@ def configure(*, stream_order: str | None = None, soc: str | None = None) -> Non
     """Change switches of the device.
 
     stream_order: `raise` (default) on unordered accesses of two streams, `report` into
-    `stream_order_findings`, or `off`. soc: the chip that `torch.npu` describes.
+    `stream_order_findings`, or `off`. soc: the chip that kernels run on and `torch.npu` describes,
+    in all threads.
     """
     if stream_order is not None:
         if stream_order not in ("raise", "report", "off"):
             raise ValueError(f"stream_order must be raise, report or off, not {stream_order!r}")
         process.settings.stream_order = stream_order
     if soc is not None:
+        from kernels_npu.sim.config import current_config, set_default_config
         from kernels_npu.sim.soc import get_soc
 
-        process.settings.soc = get_soc(soc).name
+        set_default_config(dataclasses.replace(current_config(), soc=get_soc(soc).name))
 
 
 def _check_torch(version: str) -> None:

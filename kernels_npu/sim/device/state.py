@@ -80,7 +80,6 @@ class Settings:
     """Switches of the device; see `kernels_npu.sim.device.configure`."""
 
     stream_order: str = "raise"
-    soc: str = "Ascend910B1"
 
 
 @dataclass
