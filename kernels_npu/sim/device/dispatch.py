@@ -89,7 +89,7 @@ def _selects_by_mask(indices: Any) -> bool:
 
 def functional(info: OpInfo) -> Kernel:
     """Reads its operands and returns new tensors."""
-    call = info.op._op
+    call = info.host_call
     refuse_strangers = _stranger_rule(info)
     masks = info.name == "index.Tensor"
     name = info.name
@@ -135,7 +135,7 @@ def functional(info: OpInfo) -> Kernel:
 
 def factory(info: OpInfo) -> Kernel:
     """Makes tensors out of numbers only."""
-    call = info.op._op
+    call = info.host_call
     name = info.name
     random = rng.runner(info) if info.random else None
 
@@ -157,7 +157,7 @@ def factory(info: OpInfo) -> Kernel:
 
 def inplace(info: OpInfo) -> Kernel:
     """Writes some of its operands, and returns those or else new tensors."""
-    call = info.op._op
+    call = info.host_call
     name = info.name
     written = info.written
     random = rng.runner(info) if info.random else None

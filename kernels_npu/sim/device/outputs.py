@@ -125,7 +125,7 @@ def out_variant(info: OpInfo) -> Callable[..., Any]:
     The CPU kernel computes into temporaries: were it to resize an alias, the memory under the npu
     tensor would move.
     """
-    call = info.op._op
+    call = info.host_call
     name = info.name
     outputs = info.outputs
     random = rng.runner(info) if info.generator else None
@@ -176,7 +176,7 @@ def _record(
     hosts = dict(zip(info.outputs, (host(t) for t in given)))
     accessed = touches(operands.blocks[:reads], operands.hosts[:reads], 0)
     accessed += [Touch(block_of(t), *extent(t), True) for t in given]
-    session.record(stream, partial(info.op._op, *args, **kwargs, **hosts), info.name, accessed)
+    session.record(stream, partial(info.host_call, *args, **kwargs, **hosts), info.name, accessed)
     return given[0] if len(given) == 1 else tuple(given)
 
 

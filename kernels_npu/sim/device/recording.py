@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from kernels_npu.sim.device import matrix_products
 from kernels_npu.sim.device.arguments import Operands
 from kernels_npu.sim.device.capture import CaptureSession
 from kernels_npu.sim.device.errors import CaptureError
@@ -61,12 +62,12 @@ def functional(
         plain = not written and len(outputs) == len(flat)
         found = _cached_out_overload(info.op) if plain else None
         if found is None or len(found[1]) != len(outputs):
-            run = _copying(info.op._op, args, kwargs, hosts)
+            run = _copying(info.host_call, args, kwargs, hosts)
         else:
             op, names = found
             accepted = {a.name for a in op._schema.arguments}
             kept = {k: v for k, v in kwargs.items() if k in accepted}
-            run = partial(op._op, *args, **kept, **dict(zip(names, hosts)))
+            run = partial(matrix_products.host_call(op), *args, **kept, **dict(zip(names, hosts)))
     accessed = touches(operands.blocks, operands.hosts, written)
     accessed += [Touch(block_of(t), *extent(t), True) for t in outputs]
     session.record(stream, run, info.name, accessed)
@@ -91,7 +92,7 @@ def inplace(
         CaptureError
     ):  # without a shape function the operands are taken as they are
         evaluate_shapes(info, operands, args, kwargs)
-    call = info.op._op if random is None else random(session.pool.device.index)
+    call = info.host_call if random is None else random(session.pool.device.index)
     accessed = touches(operands.blocks, operands.hosts, written)
     session.record(stream, partial(call, *args, **kwargs), info.name, accessed)
 
@@ -155,10 +156,10 @@ def evaluate_shapes(
     if "device" in meta_kwargs:
         meta_kwargs["device"] = _META
     try:
-        return info.op._op(*meta_args, **meta_kwargs)
+        return info.host_call(*meta_args, **meta_kwargs)
     except NotImplementedError:
         try:
-            return info.op._op(*meta_args, **meta_kwargs)
+            return info.host_call(*meta_args, **meta_kwargs)
         except NotImplementedError as error:
             raise CaptureError(
                 "AI-CAP-014",

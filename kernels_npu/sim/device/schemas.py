@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from kernels_npu.sim.device import matrix_products
 
 _has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
 
@@ -41,6 +43,11 @@ class OpInfo:
     random: bool
     waits: bool
     host_indices: bool
+
+    @property
+    def host_call(self) -> Callable[..., Any]:
+        """What runs the operation on host tensors."""
+        return matrix_products.host_call(self.op)
 
 
 #: Composite operations that return their input or a piece of it without saying so in the schema.

@@ -228,3 +228,22 @@ def test_wrong_use_of_sim_run(arguments: list[str], code: str):
     finished = command("sim", "run", "--json", *arguments)
     assert finished.returncode == 2
     assert json.loads(finished.stdout)["error"]["code"] == code
+
+
+@needs_simulator
+def test_a_module_runs_as_python_m_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    package = tmp_path / "tool"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "part.py").write_text("NAME = 'part'\n")
+    (package / "__main__.py").write_text(
+        "import sys, torch\nfrom tool.part import NAME\n"
+        "print(NAME, sys.argv[1:], torch.npu.get_device_name())\nsys.exit(3)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    finished = command("sim", "run", "--target", "pto,A5", "-m", "tool", "-m", "x")
+    assert finished.returncode == 3, finished.stderr
+    assert "part ['-m', 'x'] Ascend950PR_9599" in finished.stdout
+    missing = command("sim", "run", "--json", "-m", "no_such_module")
+    assert missing.returncode == 2
+    assert json.loads(missing.stdout)["error"]["code"] == "AI-DEV-012"

@@ -1,0 +1,135 @@
+"""`scripts/conformance`: run the suite, print a table, compare with what is expected."""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import dataclasses
+import fnmatch
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from conformance_suite import catalogue, verdicts
+from conformance_suite.runner import execute_all
+from conformance_suite.verdicts import Verdict
+
+EXPECTED = Path(__file__).with_name("expected.tsv")
+
+
+def main() -> int:
+    """Exit code 0 when every verdict is the expected one, 1 when one is not, 2 for wrong use."""
+    options = _options()
+    clone = options.clone.resolve()
+    chosen = _choose(clone, options.files, options.only)
+    if not chosen:
+        print(f"error: no file to judge below {clone}", file=sys.stderr)
+        return 2
+    expected = verdicts.read_expectations(EXPECTED)
+    logs = options.logs or Path(tempfile.mkdtemp(prefix="conformance-logs-"))
+    logs.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    results, surprises = [], {}
+    judged = [file for file in chosen if catalogue.reason_not_judged(clone, file) is None]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for verdict in pool.map(lambda f: _judge(clone, f, options.timeout, logs), judged):
+            results.append(verdict)
+            surprises[verdict.file] = verdicts.surprise(verdict, expected)
+            _print_row(verdict, surprises[verdict.file])
+    for file in chosen:
+        reason = catalogue.reason_not_judged(clone, file)
+        if reason is not None:
+            results.append(Verdict(file=file, verdict=verdicts.NOT_JUDGED, reason=reason))
+    unexpected = [file for file, what in surprises.items() if what]
+    _print_summary(results, unexpected, time.monotonic() - started, logs)
+    if options.json:
+        _write_json(options.json, clone, results, surprises)
+    return 1 if unexpected else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/conformance",
+        description="Run the files of a clone of tilelang-ascend unmodified on the simulated NPU.",
+    )
+    parser.add_argument("clone", type=Path, metavar="CLONE_DIR")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="paths in the clone")
+    parser.add_argument("--only", metavar="GLOB", help="files whose path matches")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes at a time"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=600, metavar="S", help="seconds per file (default: 600)"
+    )
+    parser.add_argument("--json", type=Path, metavar="OUT.json", help="write the results")
+    parser.add_argument(
+        "--logs", type=Path, metavar="DIR", help="where the logs go (default: a temporary folder)"
+    )
+    return parser.parse_intermixed_args()
+
+
+def _choose(clone: Path, named: list[str], only: str | None) -> list[str]:
+    wanted = {
+        Path(name).resolve().relative_to(clone).as_posix() if Path(name).is_absolute() else name
+        for name in named
+    }
+    return [
+        file
+        for file in catalogue.files(clone)
+        if (not wanted or file in wanted) and (not only or fnmatch.fnmatch(file, only))
+    ]
+
+
+def _judge(clone: Path, file: str, timeout: float, logs: Path) -> Verdict:
+    return verdicts.judge(file, execute_all(clone, file, timeout=timeout, logs=logs))
+
+
+def _print_row(verdict: Verdict, surprise: str) -> None:
+    mark = "!" if surprise else " "
+    detail = verdict.reason or verdict.evidence
+    note = f"  [{surprise}]" if surprise else ""
+    print(
+        f"{mark} {verdict.verdict:<18} {verdict.seconds:7.1f} s  {verdict.file}  {detail}{note}",
+        flush=True,
+    )
+
+
+def _print_summary(
+    results: list[Verdict], unexpected: list[str], seconds: float, logs: Path
+) -> None:
+    counts = Counter(result.verdict for result in results)
+    print(
+        f"\n{', '.join(f'{count} {verdict}' for verdict, count in counts.items())}; "
+        f"{seconds:.0f} s; logs in {logs}"
+    )
+    if unexpected:
+        print(f"{len(unexpected)} not as expected: {', '.join(unexpected)}")
+
+
+def _write_json(path: Path, clone: Path, results: list[Verdict], surprises: dict[str, str]) -> None:
+    """Write under a temporary name, then move: the file is complete or absent."""
+    rows = [
+        {**dataclasses.asdict(r), "codes": r.codes, "surprise": surprises.get(r.file, "")}
+        for r in results
+    ]
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(
+        json.dumps({"commit": _commit(clone), "files": rows}, indent=1) + "\n", encoding="utf-8"
+    )
+    os.replace(temporary, path)
+
+
+def _commit(clone: Path) -> str | None:
+    done = subprocess.run(
+        ["git", "-C", str(clone), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

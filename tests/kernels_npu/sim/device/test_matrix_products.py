@@ -1,0 +1,46 @@
+"""Half-precision products of torch on the device: one rounding, as the cube makes it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.kernels_npu.sim.device.conftest import capture
+
+SHAPES = [(64, 130, 96), (33, 7, 5), (5, 300, 9)]
+
+
+@pytest.mark.parametrize("m, k, n", SHAPES)
+def test_products_agree_with_float64(m: int, k: int, n: int):
+    a, b = torch.randn(2, m, k).half(), torch.randn(2, k, n).half()
+    bias = torch.randn(n).half()
+    x, y, z = a.npu(), b.npu(), bias.npu()
+    exact = a.double() @ b.double()
+    out = torch.empty(m, n, dtype=torch.float16, device="npu")
+    torch.mm(x[0], y[0], out=out)
+    results = {
+        "mm": (x[0] @ y[0], exact[0]),
+        "out": (out, exact[0]),
+        "bmm": (torch.bmm(x, y), exact),
+        "addmm": (torch.addmm(z, x[1], y[1], beta=0.5, alpha=2), 2 * exact[1] + bias.double() / 2),
+        "baddbmm": (torch.baddbmm(z, x, y), exact + bias.double()),
+        "linear": (torch.nn.functional.linear(x, y[0].T.contiguous()), a.double() @ b[0].double()),
+        "graph": (replayed(lambda: x[0] @ y[0]), exact[0]),
+    }
+    for name, (found, expected) in results.items():
+        ulp = expected.abs() * 2**-10 + 2**-10
+        worst = ((found.cpu().double() - expected).abs() / ulp).max().item()
+        assert found.dtype is torch.float16 and worst <= (0.6 if m >= 32 else 2), (name, worst)
+
+
+def replayed(body) -> torch.Tensor:
+    graph, result = capture(body)
+    graph.replay()
+    return result
+
+
+def test_other_dtypes_and_mixed_ones_are_pytorch_s():
+    a, b = torch.randn(40, 8), torch.randn(8, 6)
+    torch.testing.assert_close((a.npu() @ b.npu()).cpu(), a @ b)
+    with pytest.raises(RuntimeError, match="dtype"):
+        a.half().npu() @ b.npu()
