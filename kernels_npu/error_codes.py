@@ -4,7 +4,8 @@ Families: SRC kernel source, TYPE dtypes and shapes of a launch, MEM on-chip mem
 barriers, VID the automatic split over two vector cores, RACE unordered accesses, INIT uninitialised
 data, BOUND out of bounds, DEV simulated device, CAP graph capture, STREAM stream order, OP
 operators and their registry, GRAPH decode graphs, VERIFY failed verification, MODEL configs,
-weights and tokenizers, CLI the command line, ENV installation.
+weights and tokenizers, CLI the command line, LINT files that lint looks at, ENV
+installation.
 """
 
 from __future__ import annotations
@@ -164,6 +165,7 @@ CODES: dict[str, str] = {
     "AI-SYNC-009": "T.sync_all is reached by the cores of one type only.",
     "AI-SYNC-010": "An operation uses an event id itself that the program has set.",
     "AI-INIT-001": "Bytes that were never written reach global memory.",
+    "AI-INIT-002": "An output of the kernel is never written.",
     "AI-BOUND-001": "An access to global memory lies outside the tensor.",
     "AI-BOUND-002": "An access to an on-chip buffer lies outside the buffer.",
     "AI-BOUND-003": "A copy's rows are not whole multiples of 32 bytes in UB.",
@@ -179,6 +181,7 @@ CODES: dict[str, str] = {
     "AI-BOUND-013": "An operation is asked for more elements than its buffer has.",
     "AI-BOUND-014": "A sum over half elements in a shape that the library gets wrong.",
     "AI-BOUND-015": "A transpose of extents that are not multiples of 16.",
+    "AI-BOUND-016": "A tile is larger than the whole tensor that it is copied from or to.",
     "AI-TYPE-001": "The vector unit lacks this arithmetic for this dtype.",
     "AI-TYPE-002": "Operands of a vector operation have different dtypes.",
     "AI-TYPE-003": "The vector unit has no conversion between these dtypes.",
@@ -208,6 +211,9 @@ CODES: dict[str, str] = {
     "AI-MEM-013": (
         "A T.Parallel in the kernel makes the compiler forget annotated addresses and layouts."
     ),
+    "AI-LINT-001": "A file's module level ended early; what follows was not looked at.",
+    "AI-LINT-002": "A kernel factory could not be instantiated; its kernels were not checked.",
+    "AI-LINT-003": "A call given with --call cannot be evaluated.",
     "AI-DEV-001": "The installed torch is too old for the simulated NPU.",
     "AI-DEV-002": "The real torch_npu is loaded in the process.",
     "AI-DEV-003": "Another back end has taken PyTorch's PrivateUse1 device.",

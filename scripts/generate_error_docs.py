@@ -30,6 +30,7 @@ FAMILIES = {
     "VERIFY": "Verification",
     "MODEL": "Configs, weights and tokenizers",
     "CLI": "The command line",
+    "LINT": "Files that lint looks at",
     "ENV": "Installation and host",
 }
 

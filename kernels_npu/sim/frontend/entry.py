@@ -11,6 +11,7 @@ from kernels_npu.errors import KernelSourceError, SourceLocation
 from kernels_npu.sim import ir
 from kernels_npu.sim.frontend import loops
 from kernels_npu.sim.frontend.builder import active, building, name_once
+from kernels_npu.sim.frontend.collection import collector
 from kernels_npu.sim.frontend.diagnostics import at, fail
 from kernels_npu.sim.frontend.evaluator import Evaluator
 from kernels_npu.sim.frontend.parser import Parser
@@ -127,7 +128,10 @@ def prim_func(
             fix="put @T.prim_func directly above `def`",
         )
     source = read_source(func)
-    return PrimFuncObject(_parse(func, source), source)
+    parsed = PrimFuncObject(_parse(func, source), source)
+    if (listener := collector()) is not None:
+        listener.parsed(parsed)
+    return parsed
 
 
 def parse(fn: FunctionType | PrimFuncObject) -> ir.PrimFunc:

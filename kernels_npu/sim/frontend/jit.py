@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernels_npu.errors import UnsupportedError
 from kernels_npu.sim import ir
+from kernels_npu.sim.frontend.collection import collector
 from kernels_npu.sim.frontend.diagnostics import at, fail
 from kernels_npu.sim.frontend.entry import PrimFuncObject
 from kernels_npu.sim.frontend.pass_config import normalize
@@ -95,6 +96,8 @@ class JITKernel:
         self.verbose = verbose
         self._compiled: dict[str, CompiledKernel] = {}
         self._lock = threading.Lock()
+        if (listener := collector()) is not None:
+            listener.made(self)
 
     @property
     def params(self) -> tuple[ir.Buffer | ir.Var, ...]:
@@ -118,6 +121,8 @@ class JITKernel:
 
     def __call__(self, *args: Any, stream: Any = None) -> Any:
         """Launch on the current (or given) stream; returns the tensors of `out_idx`."""
+        if (listener := collector()) is not None:
+            return listener.launched(self, args)
         from kernels_npu.sim.device.launch import call_jit_kernel
 
         return call_jit_kernel(self, args, stream)
@@ -143,6 +148,8 @@ class JITKernel:
     def get_profiler(self, tensor_supply_type: Any = None) -> Any:
         """Not available: the simulated NPU measures no time."""
         del tensor_supply_type
+        if (listener := collector()) is not None:
+            return listener.launched(self, ())
         refuse("JITKernel.get_profiler", "no time is measured on a simulated NPU")
 
     def export_library(self, kernel_file: str) -> None:
@@ -235,9 +242,18 @@ class JITFactory:
         functools.update_wrapper(self, func)
         # The name under which scripts find the options of a decorated factory upstream.
         self.__jit_impl__ = SimpleNamespace(func=func, **self.options)
+        if (listener := collector()) is not None:
+            listener.defined(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> JITKernel:
         """The kernel for these arguments."""
+        if (listener := collector()) is not None:
+            kernel: JITKernel = listener.called(self, args, kwargs)
+            return kernel
+        return self.build(*args, **kwargs)
+
+    def build(self, *args: Any, **kwargs: Any) -> JITKernel:
+        """The kernel for these arguments, also while kernels are collected."""
         tuned = kwargs.pop("__tune_params", {})
         key = (_freeze(args), _freeze(kwargs))
         with self._lock:

@@ -9,7 +9,7 @@ pipe queues, `R` the run-time services, `X` the timeline of a traced launch.
 
 from __future__ import annotations
 
-from kernels_npu.errors import UnsupportedError
+from kernels_npu.errors import AscendInferError, UnsupportedError
 from kernels_npu.sim import ir
 from kernels_npu.sim.dtypes import numpy_dtype
 from kernels_npu.sim.machine.instruction import lower_tile_op
@@ -30,9 +30,22 @@ class CoreCodegen(InstructionCodegen):
         before = len(self.lines)
         for stmt in stmts:
             self.current = stmt
-            self._statement(stmt)
+            if self.context.refused is None:
+                self._statement(stmt)
+            else:
+                self._attempt(stmt, self.context.refused)
         if len(self.lines) == before:
             self.emit("pass")
+
+    def _attempt(self, stmt: ir.Stmt, refused: list[AscendInferError]) -> None:
+        """Emit `stmt`, or note why that is not possible and leave it out."""
+        depth, length = self.depth, len(self.lines)
+        try:
+            self._statement(stmt)
+        except AscendInferError as error:
+            refused.append(error)
+            self.depth = depth
+            del self.lines[length:], self.line_stmts[length:]
 
     def _nested(self, stmts: tuple[ir.Stmt, ...]) -> None:
         outer = self.current

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import threadpoolctl
 
+from kernels_npu.errors import AscendInferError
 from kernels_npu.sim import ir
 from kernels_npu.sim.config import Checks, SimConfig, current_config
 from kernels_npu.sim.machine import ops as _ops  # noqa: F401  (fills the operation tables)
@@ -27,6 +28,7 @@ from kernels_npu.sim.machine.intervals import EXTENTS
 from kernels_npu.sim.machine.launch_reports import (
     lowering_findings,
     one_sided_barriers,
+    refusal,
     report_leftovers,
     static_findings,
     too_many_blocks,
@@ -107,7 +109,7 @@ class CompiledKernel:
             isinstance(s, ir.SyncAll) or (isinstance(s, ir.SetCrossFlag) and s.mode == 0)
             for s in ir.walk(func.body)
         )
-        self._written = _written_tensors(self.lowered)
+        self._written = written_tensors(self.lowered)
         self._advisors = Advisors(
             self.func,
             self.lowered.cube,
@@ -271,6 +273,18 @@ class CompiledKernel:
 
     # ------------------------------------------------------------------ preparation
 
+    def static_findings(self, checks: Checks | None = None) -> tuple[Finding, ...]:
+        """What can be said without executing: passes, operand rules, sizes, alignment.
+
+        Unlike a launch, which stops at the first statement that the machine cannot execute, it goes
+        on and reports each of them.
+        """
+        everything = frozenset(range(len(self.func.tensors)))
+        refused: list[AscendInferError] = []
+        mode = _Mode(deferred=False, checks=checks or Checks(), tracked=everything, traced=False)
+        variant = self._generate(mode, refused)
+        return (*variant.findings, *(refusal(self.name, error) for error in refused))
+
     def _tracked(self, bound: BoundArguments) -> Tracked:
         """Tensors whose storage the kernel writes: only they can take part in a hazard."""
         written = {
@@ -278,8 +292,8 @@ class CompiledKernel:
         }
         return frozenset(i for i in range(len(bound.tensor_names)) if bound.groups[i][0] in written)
 
-    def _generate(self, mode: _Mode) -> _Variant:
-        context = LoweringContext(self.target, self.soc, self._stage_bytes())
+    def _generate(self, mode: _Mode, refused: list[AscendInferError] | None = None) -> _Variant:
+        context = LoweringContext(self.target, self.soc, self._stage_bytes(), refused=refused)
         parameters = ["cid", "vid", *self._parameter_names()]
         programs = []
         for kind, body in (("cube", self.lowered.cube), ("vector", self.lowered.vector)):
@@ -327,7 +341,7 @@ def _root(buffer: ir.Buffer) -> ir.Buffer:
     return buffer if buffer.alias_of is None else _root(buffer.alias_of)
 
 
-def _written_tensors(lowered: LoweredKernel) -> frozenset[str]:
+def written_tensors(lowered: LoweredKernel) -> frozenset[str]:
     """Names of the tensor parameters that some statement writes."""
     names: set[str] = set()
     for stmt in (*ir.walk(lowered.cube), *ir.walk(lowered.vector)):

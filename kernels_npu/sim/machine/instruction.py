@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy.typing as npt
 
-from kernels_npu.errors import UnsupportedError
+from kernels_npu.errors import AscendInferError, UnsupportedError
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine.operands import Rect, View
 from kernels_npu.sim.soc import Soc
@@ -95,12 +95,14 @@ class LoweringContext:
     """What an operation may depend on besides its operands.
 
     stage_bytes: how much of L0A and L0B the kernel's buffers take, which `gemm_v0` overwrites.
+    refused: where statements that cannot be executed are collected; None: the first one raises.
     """
 
     target: str
     soc: Soc
     stage_bytes: Mapping[str, int] = field(default_factory=dict)
     notes: list[tuple[str, str, str, ir.Stmt]] = field(default_factory=list)
+    refused: list[AscendInferError] | None = None
 
     def note(self, code: str, severity: str, message: str, stmt: ir.Stmt) -> None:
         """Report something about the source that does not stop it from running."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from kernels_npu.errors import AscendInferError, SourceLocation, UnsupportedError
 from kernels_npu.sim import ir
 from kernels_npu.sim.config import Checks
 from kernels_npu.sim.machine.block_state import BlockGroup, LaunchState
@@ -42,6 +43,21 @@ def static_findings(kernel: str, context: LoweringContext, checks: Checks) -> It
         if code.startswith("AI-MEM") and not checks.capacity:
             continue
         yield Finding(code=code, severity=severity, message=message, kernel=kernel, loc=stmt.loc)
+
+
+def refusal(
+    kernel: str, error: AscendInferError, fallback: SourceLocation | None = None
+) -> Finding:
+    """A statement that the compiler refuses, or (a warning) the machine, as a finding."""
+    rule = f" (rule: {error.rule})" if error.rule else ""
+    return Finding(
+        code=error.code,
+        severity=WARNING if isinstance(error, UnsupportedError) else ERROR,
+        message=error.what + rule,
+        kernel=kernel,
+        loc=error.where if isinstance(error.where, SourceLocation) else fallback,
+        fix=error.fix or "",
+    )
 
 
 def one_sided_barriers(lowered: LoweredKernel, target: str) -> Iterator[Finding]:
