@@ -263,27 +263,40 @@ class Monitor:
 
     def fence(self, core: int, src: str, dst: str) -> None:
         """A set and wait back to back."""
-        self.acquire(core, dst, self.release(core, src))
+        if src == "V" or dst == "S":
+            self.acquire(core, dst, self.release(core, src))
+            return
+        # What `release` and `acquire` do otherwise; operations with several stages are full of it.
+        first = core * AGENTS_PER_CORE
+        before, after = first + self._index[src], first + self._index[dst]
+        if self._seen_version[before] != self._issue_version[core]:
+            self._refresh(before, core)
+        local, now = self._local, self._own[before]
+        merged = [a if a > b else b for a, b in zip(local[before], local[after])]
+        merged[before - first] = now
+        self._own[before] = now + 1
+        local[after] = merged
+        if self._foreign_version[before] > self._foreign_version[after]:
+            self._foreign_version[after] = self._foreign_version[before]
+            self._foreign[after] = self._foreign[before]
 
     def barrier(self, core: int) -> None:
         """All pipes of the core drain before anything later starts."""
         if self.auto_sync:
             return
         scalar = core * AGENTS_PER_CORE
-        agents = range(scalar, scalar + AGENTS_PER_CORE)
-        self._all_know(core, self._own[scalar : scalar + AGENTS_PER_CORE], self._foreign[scalar])
-        for agent in agents:
-            self._own[agent] += 1
+        now = self._own[scalar : scalar + AGENTS_PER_CORE]
+        self._all_know(core, now, self._foreign[scalar])
 
     def _all_know(self, core: int, local: Clock, foreign: Clock) -> None:
-        """Every agent of `core` knows this from here on."""
+        """Every agent of `core` knows this before anything that it does from here on."""
         scalar = core * AGENTS_PER_CORE
-        version, issued = self._foreign_version[scalar], self._issue_version[core]
-        for agent in range(scalar, scalar + AGENTS_PER_CORE):
-            self._local[agent] = local
-            self._foreign[agent] = foreign
-            self._foreign_version[agent] = version
-            self._seen_version[agent] = issued
+        own = slice(scalar, scalar + AGENTS_PER_CORE)
+        self._local[own] = [local] * AGENTS_PER_CORE
+        self._foreign[own] = [foreign] * AGENTS_PER_CORE
+        self._foreign_version[own] = [self._foreign_version[scalar]] * AGENTS_PER_CORE
+        self._seen_version[own] = [self._issue_version[core]] * AGENTS_PER_CORE
+        self._own[own] = [now + 1 for now in self._own[own]]
 
     def join_cores(self, cores: list[int]) -> None:
         """`sync_all`: everything that `cores` did happens before everything that they do next."""
@@ -295,8 +308,6 @@ class Monitor:
             own = slice(core * AGENTS_PER_CORE, (core + 1) * AGENTS_PER_CORE)
             self._foreign_version[own.start] += 1
             self._all_know(core, merged[own], merged)
-            for agent in range(own.start, own.stop):
-                self._own[agent] += 1
 
     def block_boundary(self) -> None:
         """Everything before is over: start all agents after all others."""
