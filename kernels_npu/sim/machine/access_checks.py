@@ -17,8 +17,6 @@ from kernels_npu.sim.machine.operands import View
 from kernels_npu.sim.machine.shadow import CORES, Cell, ShadowMemory
 from kernels_npu.sim.machine.sites import Footprint, Site
 
-Touched = list[tuple["_Range", Cell]]
-
 
 @dataclass(eq=False)
 class _Range:
@@ -39,6 +37,22 @@ class _Range:
     pitch: int
     ordered: bool
     fixed: Cell | None = None
+
+
+class _Touched:
+    """The cells of one execution; most executions of a site touch the same ones again.
+
+    racing: (write, cell, shadow) of the ranges that can have a race. written_in, losses: block, and
+    how often memories had lost data, when the last look found all on-chip ranges written.
+    """
+
+    __slots__ = ("losses", "racing", "ranges", "written_in")
+
+    def __init__(self, ranges: list[tuple[_Range, Cell]]) -> None:
+        self.ranges = ranges
+        self.racing = [(item.write, cell, item.shadow) for item, cell in ranges if not item.ordered]
+        self.written_in = -1
+        self.losses = -1
 
 
 class SiteCheck:
@@ -71,18 +85,23 @@ class SiteCheck:
         self.conditional = any(r.footprint.conditional for r in self.ranges)
         dynamic = self.clips or self.conditional
         constant = not dynamic and all(r.fixed is not None for r in self.ranges)
-        self._constant: Touched = [(r, r.fixed) for r in self.ranges if r.fixed is not None]
-        self._racing: Touched = [(r, c) for r, c in self._constant if not r.ordered]
-        #: (block, how often memories lost data) when all of a constant site's ranges were written
-        self._settled = (-1, -1)
-        self.run: Callable[..., None] = self._run_constant if constant else self._run_dynamic
+        #: by argument tuple, of the block in which they were made; scalar accesses rarely repeat
+        self._touched: dict[tuple[Any, ...], _Touched] = {}
+        self._touched_in = -1
+        self._repeats = site.instruction is not None
+        self.run: Callable[..., None]
+        if constant:
+            self._constant = _Touched([(r, r.fixed) for r in self.ranges if r.fixed is not None])
+            self.run = self._run_constant
+        else:
+            self.run = self._run_dynamic
 
     def _range(self, footprint: Footprint) -> _Range:
         view = footprint.view
         if not isinstance(view, View):
             size = bytes_of(view.buffer.dtype)
             return _Range(
-                footprint, footprint.write, footprint.tensor, None, 0, size, 0, 0, 0, False
+                footprint, footprint.write, footprint.tensor, None, 0, size, 0, 0, 0, not self.races
             )
         size = view.itemsize
         shadow = self.state.on_chip[(self.core, view.memory)]
@@ -117,21 +136,41 @@ class SiteCheck:
     # ------------------------------------------------------------------ hot path
 
     def _run_constant(self) -> None:
-        if self._racing:
-            self._check_races(self._racing)
-        if self.uninitialised:
-            state = self.state
-            now = (state.serial, state.losses.count)
-            if now != self._settled:
-                self._check_written(self._constant)
-                if all(cell.written_in == state.serial for _, cell in self._constant):
-                    self._settled = (state.serial, state.losses.count)
+        self._check(self._constant)
 
     def _run_dynamic(self, *values: Any) -> None:
+        if self._touched_in != self.state.serial:
+            self._touched_in = self.state.serial
+            self._touched.clear()
+        touched = self._touched.get(values)
+        if touched is None:
+            touched = _Touched(self._find(values))
+            if self._repeats:
+                self._touched[values] = touched
+        self._check(touched)
+
+    def _check(self, touched: _Touched) -> None:
+        state = self.state
+        if touched.racing:
+            monitor, agent, index = state.monitor, self.agent, self.site.index
+            for write, cell, shadow in touched.racing:
+                if shadow is not None and shadow.elements is not None:
+                    monitor.against_elements(agent, shadow.elements, cell, index, write=write)
+                if write:
+                    monitor.write(agent, cell, index)
+                else:
+                    monitor.read(agent, cell, index)
+        if self.uninitialised and (
+            touched.written_in != state.serial or touched.losses != state.losses.count
+        ):
+            self._check_written(touched)
+
+    def _find(self, values: tuple[Any, ...]) -> list[tuple[_Range, Cell]]:
+        """The ranges that the arguments of `run` name."""
         happens = values[-1] if self.conditional else True
         clip = values[-2 if self.conditional else -1] if self.clips else None
         position = 0
-        touched: Touched = []
+        touched: list[tuple[_Range, Cell]] = []
         for item in self.ranges:
             shadow = item.shadow
             if shadow is None:
@@ -160,34 +199,19 @@ class SiteCheck:
                 touched.append((item, fixed))
             else:
                 touched.append((item, shadow.cell(start, item.rows, item.row_bytes, item.pitch)))
-        if self.races:
-            self._check_races(touched)
-        if self.uninitialised:
-            self._check_written(touched)
-
-    def _check_races(self, touched: Touched) -> None:
-        monitor, agent, index = self.state.monitor, self.agent, self.site.index
-        for item, cell in touched:
-            if item.ordered:
-                continue
-            if item.shadow is not None and item.shadow.elements is not None:
-                trace = item.shadow.elements
-                monitor.against_elements(agent, trace, cell, index, write=item.write)
-            if item.write:
-                monitor.write(agent, cell, index)
-            else:
-                monitor.read(agent, cell, index)
-
-    def _check_written(self, touched: Touched) -> None:
-        serial = self.state.serial
-        for item, cell in touched:
-            if item.shadow is not None and (cell.written_in != serial or item.footprint.clobbers):
-                self._track_written(touched)
-                return
+        return touched
 
     # ------------------------------------------------------------------ written bytes
 
-    def _track_written(self, touched: Touched) -> None:
+    def _check_written(self, touched: _Touched) -> None:
+        state = self.state
+        on_chip = [(item, cell) for item, cell in touched.ranges if item.shadow is not None]
+        if any(c.written_in != state.serial or r.footprint.clobbers for r, c in on_chip):
+            self._track_written(on_chip)
+        if all(cell.written_in == state.serial for _, cell in on_chip):
+            touched.written_in, touched.losses = state.serial, state.losses.count
+
+    def _track_written(self, touched: list[tuple[_Range, Cell]]) -> None:
         """Some range is not yet known to be written in this block."""
         serial = self.state.serial
         unwritten = [
@@ -214,7 +238,7 @@ class SiteCheck:
         overruns = any(isinstance(f.view, View) and f.view.overruns for f in self.site.footprints)
         return instruction is not None and instruction.taint is not None and not overruns
 
-    def _write_partly(self, item: _Range, cell: Cell, touched: Touched) -> None:
+    def _write_partly(self, item: _Range, cell: Cell, touched: list[tuple[_Range, Cell]]) -> None:
         """The result is written only where its sources are."""
         instruction = self.site.instruction
         assert instruction is not None and instruction.taint is not None and item.shadow is not None
