@@ -54,7 +54,8 @@ class SimConfig:
     seed: for `random`.
     checks: see `Checks`.
     on_finding: `raise` (default) raises `HazardError` after a launch with an error-level finding;
-        `report` only records it.
+        `report` only records it; `stop` ends the launch at the first one and records it.
+    blocks: the only blocks to execute, where no block waits for another one; empty: all.
     """
 
     soc: str = "Ascend910B1"
@@ -62,6 +63,7 @@ class SimConfig:
     seed: int = 0
     checks: Checks = field(default_factory=Checks)
     on_finding: str = "raise"
+    blocks: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
@@ -70,11 +72,11 @@ class SimConfig:
                 f"schedule {self.schedule!r} is not one of {', '.join(SCHEDULES)}",
                 fix="choose eager, late or random",
             )
-        if self.on_finding not in ("raise", "report"):
+        if self.on_finding not in ("raise", "report", "stop"):
             raise UsageError(
                 "AI-CLI-001",
-                f"on_finding {self.on_finding!r} is neither 'raise' nor 'report'",
-                fix="choose raise or report",
+                f"on_finding {self.on_finding!r} is not one of raise, report, stop",
+                fix="choose raise, report or stop",
             )
 
 

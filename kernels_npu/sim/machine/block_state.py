@@ -111,6 +111,12 @@ class BlockGroup:
         self.states.append(state)
         return state
 
+    def use_monitor(self, monitor: Monitor) -> None:
+        """Let `monitor` see the accesses and orders of all slots."""
+        self.monitor = monitor
+        for state in self.states:
+            state.monitor = monitor
+
     def start_launch(self, launch: LaunchState) -> None:
         """Storage groups are numbered anew by every launch."""
         self.launch = launch

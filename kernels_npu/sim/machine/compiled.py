@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,8 @@ from kernels_npu.sim.machine.codegen import CoreCodegen, generate_core_program
 from kernels_npu.sim.machine.core_reports import StopLaunch
 from kernels_npu.sim.machine.counters import Counters, collect
 from kernels_npu.sim.machine.cross_flags import CrossFlags
-from kernels_npu.sim.machine.failures import failure_finding
+from kernels_npu.sim.machine.event_recorder import EventRecorder
+from kernels_npu.sim.machine.failures import StoppingLog, failure_finding
 from kernels_npu.sim.machine.findings import ERROR, Finding, FindingLog, HazardError
 from kernels_npu.sim.machine.instruction import LoweringContext
 from kernels_npu.sim.machine.intervals import EXTENTS
@@ -49,6 +51,9 @@ from kernels_npu.sim.soc import Soc
 from kernels_npu.sim.tracing.recorder import LaunchTrace, active_recorder
 
 Tracked = frozenset[int]
+
+#: Called before every launch with the kernel and its arguments.
+launch_observers: list[Callable[[CompiledKernel, Sequence[GmArg | int | float]], None]] = []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +104,9 @@ class CompiledKernel:
         _single_blas_thread()
         self.lowered: LoweredKernel = lower(func, target, pass_configs, soc)
         self.func = self.lowered.func
+        #: what was compiled
+        self.source = func
+        self.pass_configs = dict(pass_configs)
         self.target = target
         self.soc = soc
         self.vector_cores = 1 if func.threads == 1 else 2
@@ -140,6 +148,8 @@ class CompiledKernel:
             SimulationError: arguments that do not fit the signature (codes AI-TYPE-02x).
         """
         settings = config or current_config()
+        for observe in launch_observers:
+            observe(self, args)
         with self._lock:
             bound = bind_arguments(self.func, args)
             recorder = active_recorder()
@@ -153,6 +163,35 @@ class CompiledKernel:
         if errors and settings.on_finding == "raise":
             raise HazardError(record.findings)
         return record
+
+    def record(
+        self, args: Sequence[GmArg | int | float], config: SimConfig | None = None
+    ) -> EventRecorder:
+        """Execute the kernel as `launch` does, eagerly, and record what orders what.
+
+        Nothing is checked and nothing reported. Accesses to tensors that the kernel only reads take
+        part in no hazard and are left out. The execution is cut short where the cores deadlock.
+        """
+        settings = dataclasses.replace(
+            config or current_config(),
+            schedule="eager",
+            on_finding="report",
+            checks=dataclasses.replace(Checks.none(), races=True),
+        )
+        with self._lock:
+            bound = bind_arguments(self.func, args)
+            mode = _Mode(
+                deferred=False, checks=settings.checks, tracked=self._tracked(bound), traced=False
+            )
+            variant = self._generate(mode)
+            alive = bound.grid if self._all_together else 1
+            slots = make_slots(self.lowered, variant.programs, self.vector_cores, alive, settings)
+            lines = {program.filename: program.line_stmts for program in variant.programs}
+            recorder = EventRecorder(slots.group, lines, alive)
+            slots.group.use_monitor(recorder)
+            self._execute(slots, bound, settings, FindingLog(self.name), None)
+            recorder.block_boundary()
+        return recorder
 
     def _launch(
         self, bound: BoundArguments, config: SimConfig, trace: LaunchTrace | None
@@ -169,7 +208,7 @@ class CompiledKernel:
         if mode not in self._variants:
             self._variants[mode] = self._generate(mode)
         variant = self._variants[mode]
-        log = FindingLog(self.name)
+        log = StoppingLog(self.name) if config.on_finding == "stop" else FindingLog(self.name)
         for finding in variant.findings:
             log.add((finding.code, finding.loc, finding.message), finding)
         if self._all_together and bound.grid > self.soc.cube_cores:
@@ -216,10 +255,12 @@ class CompiledKernel:
         )
         scheduler = Scheduler(config.schedule, config.seed)
         slots.group.start_launch(launch)
+        if isinstance(log, StoppingLog):
+            log.stop = True
         running: list[Running] = []
         try:
             with np.errstate(all="ignore"):
-                for first in range(0, bound.grid, len(slots.slots)):
+                for first in self._first_blocks(bound.grid, len(slots.slots), config.blocks):
                     running = self._start(slots, first, bound, launch)
                     self._finish(slots, scheduler, running, launch)
                     if any(f.code == "AI-SYNC-002" for f in log.errors()):
@@ -232,6 +273,12 @@ class CompiledKernel:
             if finding is None:
                 raise
             log.add(("failure",), finding)
+
+    def _first_blocks(self, grid: int, alive: int, chosen: tuple[int, ...]) -> Sequence[int]:
+        """The first block of every group of blocks that are alive together."""
+        if chosen and not self._all_together:
+            return [block for block in chosen if block < grid]
+        return range(0, grid, alive)
 
     def _start(
         self, slots: SlotGroup, first: int, bound: BoundArguments, launch: LaunchState

@@ -42,6 +42,9 @@ class CoreRuntime(CoreReports):
     def barrier(self) -> None:
         self.state.monitor.barrier(self.number)
 
+    def pipe_barrier(self, pipe: str) -> None:
+        self.state.monitor.pipe_barrier(self.number, pipe)
+
     def set_flag(self, site: int, src: str, dst: str, event: int) -> None:
         if self.check_flags and not 0 <= event <= LAST_EVENT:
             self.report(

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from types import TracebackType
 
 from kernels_npu.errors import AscendInferError
 from kernels_npu.sim import ir
-from kernels_npu.sim.machine.findings import ERROR, Finding
+from kernels_npu.sim.machine.core_reports import StopLaunch
+from kernels_npu.sim.machine.findings import ERROR, Finding, FindingLog
 from kernels_npu.sim.machine.scheduler import Running
 from kernels_npu.sim.machine.shadow import CORES
+
+
+class StoppingLog(FindingLog):
+    """A log that ends the launch at the first error, once `stop` is set."""
+
+    stop = False
+
+    def add(self, key: Hashable, finding: Finding) -> None:
+        """Record `finding`; raises StopLaunch when it is an error."""
+        super().add(key, finding)
+        if self.stop and finding.severity == ERROR:
+            raise StopLaunch
 
 
 def failure_finding(kernel: str, running: Sequence[Running], exc: Exception) -> Finding | None:

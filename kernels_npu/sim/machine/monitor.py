@@ -298,6 +298,12 @@ class Monitor:
         self._seen_version[own] = [self._issue_version[core]] * AGENTS_PER_CORE
         self._own[own] = [now + 1 for now in self._own[own]]
 
+    def pipe_barrier(self, core: int, pipe: str) -> None:
+        """What `pipe` has started completes before it starts anything else.
+
+        Nothing follows for other pipes; the pipe's own accesses count as in order in any case.
+        """
+
     def join_cores(self, cores: list[int]) -> None:
         """`sync_all`: everything that `cores` did happens before everything that they do next."""
         merged = [max(each) for each in zip(*(self._foreign[c * AGENTS_PER_CORE] for c in cores))]

@@ -37,8 +37,8 @@ def emit_sync(code: AccessCodegen, stmt: ir.Stmt) -> bool:
     elif isinstance(stmt, ir.PipeBarrier):
         if stmt.pipe.upper() == "ALL":
             emit_barrier(code, code.site(stmt, "barrier_all", "S", ()))
-        else:
-            code.emit("pass  # a single pipe executes in order")
+        elif code.monitored:
+            code.emit(f"R.pipe_barrier({stmt.pipe.upper()!r})")
     elif isinstance(stmt, ir.SetCrossFlag):
         site = code.site(stmt, "set_cross_flag", stmt.pipe, ())
         flag = code.named(stmt.flag_id)

@@ -1,0 +1,161 @@
+"""Runs a script once and keeps what its launches were given."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+from kernels_npu.sim.config import Checks, configure
+from kernels_npu.sim.machine import CompiledKernel, GmArg, compiled
+from kernels_npu.sim.machine.memory import Bytes
+from kernels_npu.sim.mutation.deletions import places
+
+Arguments = Sequence["GmArg | int | float"]
+
+
+class Snapshot:
+    """The arguments of a launch with their own memory, which can be put back as it was.
+
+    Tensors that shared bytes share them here.
+    """
+
+    def __init__(self, args: Arguments) -> None:
+        tensors = [a for a in args if isinstance(a, GmArg)]
+        regions: list[list[int]] = []
+        for start, stop in sorted((_address(t), _address(t) + t.data.size) for t in tensors):
+            if regions and start < regions[-1][1]:
+                regions[-1][1] = max(stop, regions[-1][1])
+            else:
+                regions.append([start, stop])
+        self._memory = [np.zeros(stop - start, dtype=np.uint8) for start, stop in regions]
+        self._args: list[GmArg | int | float] = []
+        for arg in args:
+            if isinstance(arg, GmArg):
+                number = max(i for i, (start, _) in enumerate(regions) if start <= _address(arg))
+                first = _address(arg) - regions[number][0]
+                data = self._memory[number][first : first + arg.data.size]
+                data[:] = arg.data
+                self._args.append(GmArg(data, arg.shape, arg.dtype, arg.name))
+            else:
+                self._args.append(arg)
+        self._saved = [memory.copy() for memory in self._memory]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all tensors."""
+        return sum(memory.size for memory in self._saved)
+
+    def arguments(self) -> list[GmArg | int | float]:
+        """The arguments, with the contents that they had."""
+        for memory, saved in zip(self._memory, self._saved):
+            memory[:] = saved
+        return self._args
+
+    def contents(self) -> list[Bytes]:
+        """A copy of what the memory holds now."""
+        return [memory.copy() for memory in self._memory]
+
+
+def _address(arg: GmArg) -> int:
+    return int(arg.data.__array_interface__["data"][0])
+
+
+@dataclass(frozen=True, eq=False)
+class Captured:
+    """A launch: the kernel as compiled, and its arguments."""
+
+    kernel: CompiledKernel
+    snapshot: Snapshot
+
+
+class Enough(BaseException):
+    """Ends a script from which nothing more is wanted."""
+
+
+@dataclass
+class Recorder:
+    """Keeps, of every kernel that synchronises, the smallest launches of different sizes.
+
+    keep: how many per kernel. largest: bytes of arguments beyond which a launch is left out unless
+    it is the only one. patience: seconds without anything new after which the script is ended.
+    """
+
+    keep: int = 2
+    largest: int = 1 << 30
+    patience: float = 20.0
+    launches: dict[tuple[str, int], list[Captured]] = field(default_factory=dict)
+    _seen: set[object] = field(default_factory=set)
+
+    def __call__(self, kernel: CompiledKernel, args: Arguments) -> None:
+        """Observe a launch."""
+        shapes = tuple(a.shape if isinstance(a, GmArg) else a for a in args)
+        if (kernel, shapes) in self._seen or not places(kernel.source):
+            return
+        self._seen.add((kernel, shapes))
+        signal.setitimer(signal.ITIMER_REAL, self.patience)
+        loc = kernel.source.loc
+        kept = self.launches.setdefault((loc.file, loc.line), [])
+        size = sum(a.data.size for a in args if isinstance(a, GmArg))
+        if len(kept) == self.keep and size >= kept[-1].snapshot.size:
+            return
+        if kept and size > self.largest:
+            return
+        kept.append(Captured(kernel, Snapshot(args)))
+        kept.sort(key=lambda c: c.snapshot.size)
+        del kept[self.keep :]
+
+
+@contextlib.contextmanager
+def observing(recorder: Recorder) -> Iterator[None]:
+    """Let `recorder` see the launches in the body, which execute without checks."""
+
+    def stop(number: int, frame: object) -> NoReturn:
+        raise Enough
+
+    previous = signal.signal(signal.SIGALRM, stop)
+    compiled.launch_observers.append(recorder)
+    try:
+        with configure(checks=Checks.none(), on_finding="report"):
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+        compiled.launch_observers.remove(recorder)
+
+
+def capture(script: Path, recorder: Recorder) -> str:
+    """Run `script` (a pytest file through pytest) under `recorder`; how it ended, if not well."""
+    from kernels_npu.sim.device.run_script import run_script
+
+    with observing(recorder):
+        try:
+            if script.name.startswith("test_"):
+                return _run_tests(script)
+            run_script(script)
+        except Enough:
+            return ""
+        except SystemExit as stop:
+            return "" if stop.code in (None, 0) else f"exit code {stop.code}"
+        except Exception as error:  # noqa: BLE001 (the script's own; what was seen counts)
+            return f"{type(error).__name__}: {str(error).splitlines()[:1]}"
+    return ""
+
+
+def _run_tests(script: Path) -> str:
+    import pytest
+
+    from kernels_npu.sim.device.setup import enable
+    from kernels_npu.sim.frontend.shims import install_shims
+
+    enable()
+    install_shims()
+    sys.path.insert(0, str(script.parent))
+    code = pytest.main(["-q", "-p", "no:cacheprovider", "-x", str(script)])
+    return "" if code == 0 else f"pytest exit code {int(code)}"
