@@ -123,6 +123,7 @@ CODES: dict[str, str] = {
         "The compiler loads the destination of a copy between core types in the wrong place."
     ),
     "AI-VID-001": "threads=2: a UB tile has more dimensions than the tensor it is copied with.",
+    "AI-MEM-025": "An operation uses scratch space that no buffer reserves.",
     "AI-SYNC-020": "Automatic cube/vector combine drops a flag or barrier from both programs.",
     "AI-SYNC-021": "Automatic cross-core flags: the accesses of a workspace do not pair up.",
     "AI-SYNC-022": "Automatic cross-core flags: a trip count is not constant.",
@@ -182,6 +183,14 @@ CODES: dict[str, str] = {
     "AI-BOUND-014": "A sum over half elements in a shape that the library gets wrong.",
     "AI-BOUND-015": "A transpose of extents that are not multiples of 16.",
     "AI-BOUND-016": "A tile is larger than the whole tensor that it is copied from or to.",
+    "AI-BOUND-030": "Target pto ignores the element count of an operation.",
+    "AI-BOUND-031": "A sort is asked for more elements than it takes from its source.",
+    "AI-BOUND-032": "Target pto merges lists of one length only.",
+    "AI-BOUND-033": "init_sort_buf gets its element count from the reserved argument.",
+    "AI-BOUND-034": "A lane mask ends within what the instruction treats as one.",
+    "AI-BOUND-035": "The rows of a row_expand operation are not one iteration each.",
+    "AI-BOUND-036": "Target pto counts in steps of one.",
+    "AI-BOUND-037": "Target pto ignores the base address of a gather.",
     "AI-TYPE-001": "The vector unit lacks this arithmetic for this dtype.",
     "AI-TYPE-002": "Operands of a vector operation have different dtypes.",
     "AI-TYPE-003": "The vector unit has no conversion between these dtypes.",
@@ -207,7 +216,8 @@ CODES: dict[str, str] = {
     "AI-SRC-061": "An operand of a matrix product is in the wrong memory.",
     "AI-SRC-062": "An integer is divided by zero while the kernel runs.",
     "AI-SRC-063": "A statement fails on the values that it computes with.",
-    "AI-SRC-064": "T.printf and T.dump_tensor are skipped.",
+    "AI-SRC-065": "The code generator of the target does not know an operation.",
+    "AI-SRC-066": "The format of T.printf and its arguments do not fit together.",
     "AI-MEM-013": (
         "A T.Parallel in the kernel makes the compiler forget annotated addresses and layouts."
     ),

@@ -36,6 +36,7 @@ class _Range:
     row_bytes: int
     pitch: int
     ordered: bool
+    overruns: bool = False
     fixed: Cell | None = None
 
 
@@ -106,7 +107,7 @@ class SiteCheck:
         size = view.itemsize
         shadow = self.state.on_chip[(self.core, view.memory)]
         rows, row_bytes, pitch = view.rows, view.cols * size, view.pitch * size
-        if view.overruns:
+        if view.overruns and footprint.fixed:
             row_bytes = pitch = min(row_bytes, shadow.size - footprint.address)
         # A core that the compiler synchronises is one agent, and on-chip memory has no other.
         ordered = (
@@ -126,6 +127,7 @@ class SiteCheck:
             row_bytes,
             pitch,
             ordered,
+            overruns=view.overruns,
         )
         if footprint.fixed:
             start = footprint.address + int(view.offset.value) * size  # type: ignore[attr-defined]
@@ -197,6 +199,9 @@ class SiteCheck:
                 touched.append((item, shadow.cell(start, rows, cols * item.size, item.pitch)))
             elif fixed is not None:
                 touched.append((item, fixed))
+            elif item.overruns:
+                length = min(item.row_bytes, shadow.size - start)
+                touched.append((item, shadow.cell(start, 1, length, length)))
             else:
                 touched.append((item, shadow.cell(start, item.rows, item.row_bytes, item.pitch)))
         return touched

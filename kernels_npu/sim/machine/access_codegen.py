@@ -330,7 +330,7 @@ class AccessCodegen:
 
     def emit_alignment(self, site: Site, view: View, offset: str) -> None:
         """Test that a vector or copy operand and its rows start on 32-byte boundaries of UB."""
-        if view.memory != "UB" or site.pipe == "S":
+        if view.memory != "UB" or site.pipe == "S" or view.part:
             return
         message = f"{site.op} operand {view.buffer.name} starts at"
         if isinstance(view.offset, ir.Const):

@@ -16,10 +16,9 @@ from kernels_npu.sim.machine.instruction import lower_tile_op
 from kernels_npu.sim.machine.instruction_codegen import InstructionCodegen
 from kernels_npu.sim.machine.intervals import BLOCK_IDS
 from kernels_npu.sim.machine.parallel_codegen import emit_parallel
+from kernels_npu.sim.machine.print_codegen import emit_print
 from kernels_npu.sim.machine.program import CoreProgram
 from kernels_npu.sim.machine.sync_codegen import emit_sync
-
-_PRINTS = {"printf", "dump_tensor"}
 
 
 class CoreCodegen(InstructionCodegen):
@@ -55,18 +54,11 @@ class CoreCodegen(InstructionCodegen):
         self.current = outer
 
     def _statement(self, stmt: ir.Stmt) -> None:
-        if emit_sync(self, stmt):
+        if emit_sync(self, stmt) or emit_print(self, stmt):
             return
         if isinstance(stmt, ir.TileOp):
             if stmt.op == "set_deq_scale":
                 self.emit(f"dq = {self.value(stmt.operands[0])}")  # type: ignore[arg-type]
-            elif stmt.op in _PRINTS:
-                self.context.note(
-                    "AI-SRC-064",
-                    "warning",
-                    f"{stmt.op} prints nothing here; read the tensors after the launch instead",
-                    stmt,
-                )
             elif stmt.op != "reinterpretcast":
                 self.emit_instruction(stmt, lower_tile_op(stmt, self.context))
         elif isinstance(stmt, ir.Let):

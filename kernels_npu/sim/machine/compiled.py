@@ -313,6 +313,8 @@ class CompiledKernel:
         finally:
             if launch.trace is not None:
                 end_timelines(launch.trace, slots)
+            for entry in running:
+                entry.core.runtime.console.flush()
         slots.group.end_blocks()
         flags = running[0].core.runtime.cross_flags
         if launch.config.checks.flags and flags is not None:

@@ -8,6 +8,8 @@ from kernels_npu.sim.machine.core_reports import CoreReports
 from kernels_npu.sim.machine.cross_flags import COUNTER_LIMIT, CrossFlags
 from kernels_npu.sim.machine.findings import ERROR, WARNING
 from kernels_npu.sim.machine.monitor import Clock
+from kernels_npu.sim.machine.printing import Console
+from kernels_npu.sim.machine.shadow import CORES
 from kernels_npu.sim.machine.sites import Site
 from kernels_npu.sim.machine.sync_advice import Advice
 
@@ -28,6 +30,7 @@ class CoreRuntime(CoreReports):
         self.monitored = monitored
         self.cross_flags: CrossFlags | None = None
         self.check_flags = True
+        self.console = Console(CORES[core])
 
     # ------------------------------------------------------------------ flags
 

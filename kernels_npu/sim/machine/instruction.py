@@ -11,6 +11,7 @@ import numpy.typing as npt
 from kernels_npu.errors import AscendInferError, UnsupportedError
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine.operands import Rect, View
+from kernels_npu.sim.machine.targets import require_target
 from kernels_npu.sim.soc import Soc
 
 AnyArray = npt.NDArray[Any]
@@ -129,8 +130,10 @@ def lower_tile_op(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     """The instruction of `stmt`.
 
     Raises:
-        UnsupportedError: AI-SRC-060 when the simulator has no table row for the operation.
+        UnsupportedError: AI-SRC-060 when the simulator has no table row for the operation,
+            AI-SRC-065 when the code generator of the target has none.
     """
+    require_target(stmt, context.target)
     lowering = LOWERINGS.get(stmt.op)
     if lowering is None:
         raise UnsupportedError(

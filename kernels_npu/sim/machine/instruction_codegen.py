@@ -127,7 +127,8 @@ class InstructionCodegen(AccessCodegen):
         if argument is DEQ_SCALE:
             return "dq"
         if isinstance(argument, MemoryFrom):
-            offset = operands.offsets[id(argument.view.offset)]
+            start = argument.view.offset
+            offset = operands.offsets.get(id(start)) or self.named(start)
             return f"{self.flat_name(argument.view.buffer)}[{offset}:]"
         if isinstance(argument, OutsideReport):
             if not self.checks.bounds:

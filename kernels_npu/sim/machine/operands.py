@@ -20,7 +20,8 @@ class View:
     """`rows` x `cols` elements of an on-chip buffer, `pitch` elements apart, `offset` elements in.
 
     `flat` views are handed to NumPy as 1-D arrays of `cols` elements (rows is 1). overruns: the
-    program asked for more elements than the buffer has, and was told so.
+    program asked for more elements than the buffer has, and was told so. part: elements in the
+    middle of an operand, which need not start on a boundary of the memory.
     """
 
     buffer: ir.Buffer
@@ -30,6 +31,7 @@ class View:
     pitch: int
     flat: bool
     overruns: bool = False
+    part: bool = False
 
     @property
     def count(self) -> int:
@@ -138,6 +140,13 @@ def flat_view(operand: ir.Operand, loc: SourceLocation) -> View:
     if extents is not None and not isinstance(operand, ir.Buffer):
         _require_contiguous(buffer, shape, extents, loc)
     return View(buffer, linear(shape, mins), 1, count, count, flat=True)
+
+
+def flat_run(operand: ir.Operand, count: int, loc: SourceLocation) -> View:
+    """`count` elements from where the operand starts, whatever its extents are."""
+    buffer, mins, _ = mins_extents(operand, loc)
+    require_on_chip(buffer, loc)
+    return View(buffer, linear(shape_of(buffer, loc), mins), 1, count, count, flat=True)
 
 
 def tile_view(operand: ir.Operand, loc: SourceLocation) -> View:

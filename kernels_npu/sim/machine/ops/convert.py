@@ -18,27 +18,15 @@ from kernels_npu.sim.machine.instruction import (
     LoweringContext,
     lowers,
 )
-from kernels_npu.sim.machine.operands import View, flat_view, static_int
-from kernels_npu.sim.machine.ops.elementwise import all_sources, counted
+from kernels_npu.sim.machine.operands import View, flat_view
+from kernels_npu.sim.machine.ops.elementwise import all_sources, counted, within_memory
+from kernels_npu.sim.machine.ops.leading import element_count
+from kernels_npu.sim.machine.rounding import INTEGRAL
 from kernels_npu.sim.machine.scalar_math import int_range
 from kernels_npu.sim.scalar_ops import is_float
 
 Converter = Callable[[AnyArray, AnyArray], None]
 
-
-def _round_away(a: AnyArray) -> AnyArray:
-    magnitude = np.floor(np.abs(a) + 0.5)
-    return np.copysign(magnitude, a)
-
-
-_INTEGRAL: dict[str, Callable[[AnyArray], AnyArray]] = {
-    "CAST_NONE": np.rint,
-    "CAST_RINT": np.rint,
-    "CAST_FLOOR": np.floor,
-    "CAST_CEIL": np.ceil,
-    "CAST_ROUND": _round_away,
-    "CAST_TRUNC": np.trunc,
-}
 
 #: Pairs (dst, src) that the vector unit converts in one instruction.
 _SUPPORTED = {("float32", s) for s in ("float16", "bfloat16", "int16", "int32", "int64", "float32")}
@@ -56,7 +44,8 @@ def converter(dst: str, src: str, mode: str) -> Converter:
     if not is_float(src) and not is_float(dst):
         return _int_to_int(dst)
     if src == dst == "float32" and mode != "CAST_NONE":
-        return lambda a, out: np.copyto(out, _INTEGRAL[mode](a))
+        integral = INTEGRAL.get(mode, np.rint)
+        return lambda a, out: np.copyto(out, integral(a))
     narrows = numpy_dtype(dst).itemsize < numpy_dtype(src).itemsize if is_float(src) else True
     if narrows and mode not in ("CAST_NONE", "CAST_RINT"):
         return _directed(dst, mode)
@@ -92,7 +81,7 @@ def _int_to_int(dst: str) -> Converter:
 
 def _float_to_int(dst: str, mode: str) -> Converter:
     low, high = int_range(dst)
-    rounding = _INTEGRAL["CAST_RINT" if mode == "CAST_ODD" else mode]
+    rounding = INTEGRAL["CAST_RINT" if mode == "CAST_ODD" else mode]
 
     def convert(a: AnyArray, out: AnyArray) -> None:
         wide = np.nan_to_num(rounding(a.astype(np.float64)), nan=0.0, posinf=high, neginf=low)
@@ -152,29 +141,18 @@ def conversion_pair(stmt: ir.TileOp, dst: View, src: View, context: LoweringCont
         )
 
 
-def _within_memory(convert: Converter) -> Converter:
-    """`convert` up to the end of the memory."""
-
-    def clipped(a: AnyArray, out: AnyArray) -> None:
-        count = min(a.size, out.size)
-        convert(a[:count], out[:count])
-
-    return clipped
-
-
 @lowers("cast")
 def lower_cast(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     """`cast(dst, src, mode, count)`: the first `count` elements."""
     whole_dst, whole_src = (flat_view(o, stmt.loc) for o in stmt.operands[:2])
     mode = str(stmt.attrs.get("mode", "CAST_NONE"))
-    count = stmt.attrs.get("count")
-    size = whole_dst.count if count is None else static_int(count, stmt.loc, "count")  # type: ignore[arg-type]
-    if mode not in (*_INTEGRAL, "CAST_ODD"):
+    size = element_count(stmt, whole_dst, context)
+    if mode not in (*INTEGRAL, "CAST_ODD"):
         raise KernelSourceError(
             "AI-TYPE-004",
             f"{mode!r} is not a rounding mode",
             where=stmt.loc,
-            rule="modes are " + ", ".join([*_INTEGRAL, "CAST_ODD"]),
+            rule="modes are " + ", ".join([*INTEGRAL, "CAST_ODD"]),
             fix="use CAST_NONE to widen and CAST_RINT to narrow",
         )
     dst, src = (counted(stmt, whole, size, context) for whole in (whole_dst, whole_src))
@@ -182,7 +160,7 @@ def lower_cast(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     scaled = is_scaled(dst.buffer.dtype, src.buffer.dtype)
     convert = converter(dst.buffer.dtype, src.buffer.dtype, mode)
     if dst.overruns or src.overruns:
-        convert = _within_memory(convert)
+        convert = within_memory(convert)
     return Instruction(
         op=stmt.op,
         pipe="V",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -143,17 +144,30 @@ def counted(stmt: ir.TileOp, operand: View, count: int, context: LoweringContext
     limit = 1
     for size in shape_of(operand.buffer, stmt.loc):
         limit *= size
-    start = int(operand.offset.value) if isinstance(operand.offset, ir.Const) else 0
-    overruns = start + count > limit
+    if isinstance(operand.offset, ir.Const):
+        overruns = int(operand.offset.value) + count > limit
+    else:  # a slice at a run-time place: more than the slice may be more than the buffer
+        overruns = count > operand.count
     if overruns:
         context.note(
             "AI-BOUND-013",
             "warning",
-            f"{stmt.op} is asked for {count} elements of {operand.buffer.name}, which has {limit}; "
-            "it goes on into the bytes behind it",
+            f"{stmt.op} is asked for {count} elements of {operand.buffer.name}, which has {limit}"
+            + (f", from a slice of {operand.count}" if operand.count != limit else "")
+            + "; it goes on into the bytes behind it",
             stmt,
         )
     return View(operand.buffer, operand.offset, 1, count, count, flat=True, overruns=overruns)
+
+
+def within_memory(kernel: Callable[..., object]) -> Callable[..., None]:
+    """`kernel` on as many elements as all its arrays have before their memory ends."""
+
+    def clipped(*args: Any) -> None:
+        count = min(a.size for a in args if isinstance(a, np.ndarray))
+        kernel(*(a[:count] if isinstance(a, np.ndarray) else a for a in args))
+
+    return clipped
 
 
 def _on_integers(kernel: Callable[..., object]) -> Callable[[AnyArray, AnyArray], None]:
@@ -189,7 +203,7 @@ def lower_binary(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
             scalar_barrier=isinstance(second, ir.Load),
         )
     other = clamped(flat_view(second, stmt.loc), dst.count)
-    _same_dtype(stmt, dst, other)
+    same_dtype(stmt, dst, other)
     return Instruction(
         op=stmt.op,
         pipe="V",
@@ -208,7 +222,7 @@ def lower_unary(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     dst = flat_view(stmt.operands[0], stmt.loc)
     src = clamped(flat_view(stmt.operands[1], stmt.loc), dst.count)
     check_dtype(stmt, dst, context)
-    _same_dtype(stmt, dst, src)
+    same_dtype(stmt, dst, src)
     kernel = _UNARY[stmt.op]
     if stmt.op in _FLOAT_ONLY and not is_float(dst.buffer.dtype):
         kernel = _on_integers(kernel)
@@ -290,7 +304,8 @@ def typed_scalar(scalar: ir.Expr, dtype: str) -> ir.Expr:
     return scalar if scalar.dtype == dtype else ir.Cast(scalar, dtype)
 
 
-def _same_dtype(stmt: ir.TileOp, dst: View, src: View) -> None:
+def same_dtype(stmt: ir.TileOp, dst: View, src: View) -> None:
+    """Refuse operands of two dtypes."""
     if dst.buffer.dtype != src.buffer.dtype:
         raise KernelSourceError(
             "AI-TYPE-002",

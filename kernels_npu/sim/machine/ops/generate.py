@@ -55,6 +55,21 @@ def lower_index(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     )
 
 
+def _unit_step(stmt: ir.TileOp, step: ir.Expr, context: LoweringContext) -> ir.Expr:
+    """Target pto counts up, or down when the difference is a negative constant."""
+    down = isinstance(step, ir.Const) and step.value < 0
+    unit = -1 if down else 1
+    if not isinstance(step, ir.Const) or step.value != unit:
+        context.note(
+            "AI-BOUND-036",
+            "error",
+            f"arith_progression with a difference other than 1 or -1: target pto counts by {unit}; "
+            "multiply the progression by the difference afterwards",
+            stmt,
+        )
+    return ir.Const(unit, "int32")
+
+
 @lowers("arith_progression")
 def lower_progression(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     """`arith_progression(dst, first, diff, count)`: dst.flat[i] = first + i * diff, i < count."""
@@ -63,6 +78,8 @@ def lower_progression(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     size = whole.count if count is None else static_int(count, stmt.loc, "count")  # type: ignore[arg-type]
     dst = counted(stmt, whole, size, context)
     first, step = (ir.as_expr(o) for o in stmt.operands[1:3])  # type: ignore[arg-type]
+    if context.target == "pto":
+        dst, step = whole, _unit_step(stmt, step, context)
     return Instruction(
         op=stmt.op,
         pipe="V",

@@ -18,6 +18,18 @@ from kernels_npu.sim.machine.instruction import (
 )
 from kernels_npu.sim.machine.operands import flat_view
 from kernels_npu.sim.machine.ops.elementwise import clamped
+from kernels_npu.sim.machine.ops.repeat_reduce import written_everywhere
+
+
+def _gather_scaling(
+    memory: AnyArray,
+    offsets: AnyArray,
+    out: AnyArray,
+    outside: Callable[[int, int], None] | None,
+) -> None:
+    """Target pto turns the byte offsets into element offsets where they lie."""
+    _gather(memory, offsets, 0, out, outside)
+    offsets //= memory.itemsize
 
 
 def _gather(
@@ -39,7 +51,8 @@ def _gather(
 def lower_gather(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     """`gather(dst, src, offset, base)`: dst.flat[i] = src at byte `base + offset[i]`.
 
-    An offset may lead past the source's end, into whatever lies there.
+    An offset may lead past the source's end, into whatever lies there. Target pto overwrites the
+    offsets.
     """
     whole_dst, src, whole_offsets = (flat_view(o, stmt.loc) for o in stmt.operands[:3])
     count = min(whole_dst.count, whole_offsets.count)
@@ -53,20 +66,30 @@ def lower_gather(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
             "they are byte offsets of dtype uint32",
             stmt,
         )
+    scales = context.target == "pto"
+    start = ir.as_expr(base)  # type: ignore[arg-type]
+    if scales and not (isinstance(start, ir.Const) and start.value == 0):
+        context.note(
+            "AI-BOUND-037",
+            "error",
+            f"gather from a base address in {src.buffer.name}: target pto ignores it; slice the "
+            "source, or add the base to the offsets",
+            stmt,
+        )
     return Instruction(
         op=stmt.op,
         pipe="V",
-        kernel=_gather,
+        kernel=_gather_scaling if scales else _gather,
         args=(
             MemoryFrom(src),
             offsets,
-            ir.as_expr(base),  # type: ignore[arg-type]
+            *(() if scales else (start,)),
             dst,
             OutsideReport(src.buffer),
         ),
         reads=(src, offsets),
-        writes=(dst,),
+        writes=(dst, offsets) if scales else (dst,),
         cycles=cost.vector(dst.count * 32),
         # Which source elements are taken is known at run time only, so all must be written.
-        taint=lambda sources, shape: np.full(shape, sources[0].all()),
+        taint=written_everywhere,
     )

@@ -102,13 +102,15 @@ def lower_select(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     else:
         other = clamped(flat_view(second, stmt.loc), dst.count)
     mode = str(stmt.attrs.get("selMode", stmt.attrs.get("mode")))
-    lanes = min(dst.count, 256 // dst.itemsize) if mode == "VSEL_CMPMASK_SPR" else dst.count
+    # Target pto has one select, which consumes the mask bit by bit in every mode.
+    periodic = mode == "VSEL_CMPMASK_SPR" and context.target != "pto"
+    lanes = min(dst.count, 256 // dst.itemsize) if periodic else dst.count
     bits = clamped(mask, -(-lanes // (8 * mask.itemsize)))
     first = clamped(first, dst.count)
     return Instruction(
         op=stmt.op,
         pipe="V",
-        kernel=_select_periodic if mode == "VSEL_CMPMASK_SPR" else _select,
+        kernel=_select_periodic if periodic else _select,
         args=(bits, first, other, dst),
         reads=(bits, first) if scalar else (bits, first, other),  # type: ignore[arg-type]
         writes=(dst,),

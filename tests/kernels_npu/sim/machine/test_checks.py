@@ -541,23 +541,3 @@ def test_event_ids_that_operations_use_themselves(
     x = np.ones((32, 32), np.float16)
     findings = launch(hidden_event(event, partial=partial), x).record.findings
     assert [f.code for f in findings] == ["AI-SYNC-010"] * count
-
-
-@pytest.mark.parametrize("prints", [False, True])
-def test_printing_is_skipped_and_said(launch: Callable[..., Any], prints: bool) -> None:
-    @tilelang.jit(out_idx=[0], pass_configs=SYNCED)
-    def factory() -> Any:
-        @T.prim_func
-        def kernel(y: T.Tensor((8, 64), "float32")):
-            with T.Kernel(1, is_npu=True, threads=1) as cid:
-                a = T.alloc_ub([8, 64], "float32")
-                T.tile.fill(a, 1.0)
-                if prints:
-                    T.printf("block %d", cid)
-                T.copy(a, y)
-
-        return kernel
-
-    result = launch(factory())
-    np.testing.assert_array_equal(result.outputs[0], np.ones((8, 64), np.float32))
-    assert result.codes == ({"AI-SRC-064"} if prints else set())
