@@ -285,10 +285,45 @@ RULES: Mapping[str, Rule] = {
         rule="a statement must be computable on the values that reach it",
         fix="check the values that the statement computes with",
     ),
-    "AI-SRC-064": Rule(
+    "AI-BOUND-030": Rule(
+        check="bounds",
+        rule="the pto generator drops the element count and processes the whole destination",
+        fix="pass a slice of that size",
+    ),
+    "AI-BOUND-031": Rule(
+        check="bounds",
+        rule="the elements to sort lie in the source, whose dimensions topk adds up",
+        fix="give it a one-dimensional source that is large enough",
+    ),
+    "AI-BOUND-032": Rule(
+        check="bounds",
+        rule="the pto generator takes the length of the first list for all",
+        fix="pad the lists to one length",
+    ),
+    "AI-BOUND-033": Rule(
+        check="bounds",
+        rule="the compiler passes the reserved argument as the number of elements",
+        fix="give both arguments the same value",
+    ),
+    "AI-BOUND-034": Rule(
+        check="bounds",
+        rule="a lane mask is a multiple of the elements of a 32-byte block, of at most 64 bits",
+        fix="use a multiple",
+    ),
+    "AI-BOUND-036": Rule(
+        check="bounds",
+        rule="the pto generator counts up or down by one",
+        fix="multiply the progression by the difference afterwards",
+    ),
+    "AI-BOUND-037": Rule(
+        check="bounds",
+        rule="the pto generator ignores the base address",
+        fix="slice the source, or add the base to the offsets",
+    ),
+    "AI-MEM-025": Rule(
         check="always",
-        rule="printing needs the device's debug library",
-        fix="read the tensors after the launch instead",
+        rule="scratch space of a library call is reserved by a buffer",
+        fix="use T.reduce_sum",
     ),
 }
 
