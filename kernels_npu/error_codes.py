@@ -122,8 +122,17 @@ CODES: dict[str, str] = {
     "AI-MEM-022": (
         "The compiler loads the destination of a copy between core types in the wrong place."
     ),
-    "AI-VID-001": "threads=2: a UB tile has more dimensions than the tensor it is copied with.",
     "AI-MEM-025": "An operation uses scratch space that no buffer reserves.",
+    "AI-VID-001": "threads=2: a UB tile has more dimensions than the tensor it is copied with.",
+    "AI-VID-002": "threads=2: the tile of an operation is halved, its element count is not.",
+    "AI-VID-003": "threads=2: an operation on single rows is halved as well.",
+    "AI-VID-004": "threads=2: a vector along the columns of a tile is halved.",
+    "AI-VID-005": "threads=2: an operation needs rows that the other vector core has.",
+    "AI-VID-006": "threads=2: rows of a tile are named by number.",
+    "AI-VID-007": "threads=2: the variable of a loop over rows is used for more than the row.",
+    "AI-VID-008": "threads=2: a loop over rows is not halved, or covers some of the rows.",
+    "AI-VID-009": "threads=2: a copy is not shared out by rows.",
+    "AI-VID-010": "threads=2: a tile has an odd number of rows.",
     "AI-SYNC-020": "Automatic cube/vector combine drops a flag or barrier from both programs.",
     "AI-SYNC-021": "Automatic cross-core flags: the accesses of a workspace do not pair up.",
     "AI-SYNC-022": "Automatic cross-core flags: a trip count is not constant.",

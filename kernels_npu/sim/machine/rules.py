@@ -7,19 +7,10 @@ is what msSanitizer calls the same mistake on a device, where it has a check for
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kernels_npu.error_codes import CODES
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """check: field of `Checks` that switches it, or `always`. rule, fix: one sentence each."""
-
-    check: str
-    rule: str
-    fix: str
-    sanitizer: str = ""
+from kernels_npu.sim.machine.rule import Rule
+from kernels_npu.sim.machine.split_rules import SPLIT_RULES
 
 
 def _race(kind: str) -> Rule:
@@ -325,6 +316,7 @@ RULES: Mapping[str, Rule] = {
         rule="scratch space of a library call is reserved by a buffer",
         fix="use T.reduce_sum",
     ),
+    **SPLIT_RULES,
 }
 
 

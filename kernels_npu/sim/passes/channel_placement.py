@@ -216,8 +216,7 @@ class _Text:
             code="AI-MEM-022",
             severity="warning",
             message=f"{said}: the hardware computes something else; the simulator loads the copy "
-            "where the program means it. Use one source and one destination buffer per copy, and "
-            "read the destination first with a tile operation beside the copy",
+            "where the program means it",
             loc=channel.stmt.loc,
         )
 

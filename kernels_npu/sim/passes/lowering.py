@@ -13,6 +13,7 @@ from kernels_npu.sim.passes.memory_planning import plan_memory
 from kernels_npu.sim.passes.notes import Note
 from kernels_npu.sim.passes.scope_inference import infer_scopes
 from kernels_npu.sim.passes.temporaries import hidden_temporaries
+from kernels_npu.sim.passes.vid_divergence import divergences
 from kernels_npu.sim.passes.vid_reduction import reduce_vid
 from kernels_npu.sim.passes.virtual_channels import lower_virtual_channels
 from kernels_npu.sim.soc import Soc
@@ -76,6 +77,7 @@ def lower(
     func, notes = infer_scopes(func)
     temporaries = hidden_temporaries(func, target)  # sized before the split, halved by it
     reduced = reduce_vid(func)
+    notes += divergences(func, reduced, target)
     connected = lower_virtual_channels(reduced, paired=on[AUTO_CV_COMBINE] and on[AUTO_CV_SYNC])
     if reduced.split is not None:
         temporaries = temporaries.halved(reduced.origins)

@@ -48,12 +48,14 @@ class ReducedKernel:
     func: the kernel; `func` itself when nothing is split automatically.
     split: what is split; None without `threads=2`.
     origins: id of each tile operation of the new body -> the user's operation.
+    renumbered: statements that use the variable of a row loop for more than a core's own row.
     as_compiled: buffers that execute whole though the compiler halves them -> the halved buffer.
     """
 
     func: ir.PrimFunc
     split: VidSplit | None = None
     origins: Mapping[int, ir.TileOp] = field(default_factory=dict)
+    renumbered: tuple[tuple[ir.Stmt, ir.Var], ...] = ()
     as_compiled: Mapping[ir.Buffer, ir.Buffer] = field(default_factory=dict)
 
 
@@ -73,6 +75,7 @@ def reduce_vid(func: ir.PrimFunc) -> ReducedKernel:
         func=reduced,
         split=split,
         origins=rewriter.origins,
+        renumbered=tuple(rewriter.renumbered),
         as_compiled={b: half_of(b) for b in split.columns if static_int(b.shape[0]) != 1},
     )
 
@@ -82,6 +85,8 @@ class _Split(Rewriter):
         self.vid = func.vid
         self.split = split
         self.origins: dict[int, ir.TileOp] = {}
+        self.renumbered: list[tuple[ir.Stmt, ir.Var]] = []
+        self._current: ir.Stmt | None = None
         self._halves: dict[ir.Buffer, ir.Buffer] = {}
 
     # ------------------------------------------------------------------ buffers and indices
@@ -98,6 +103,8 @@ class _Split(Rewriter):
 
     def expr(self, old: ir.Expr) -> ir.Expr:
         if isinstance(old, ir.Var) and old in self.split.loops:
+            if self._current is not None:
+                self.renumbered.append((self._current, old))
             return old + self._first_row(self.split.loops[old].half)
         if isinstance(old, ir.Load) and self.split.rows(old.buffer) is not None:
             row = self._own_row(old.indices[0], 1)
@@ -135,7 +142,14 @@ class _Split(Rewriter):
 
     # ------------------------------------------------------------------ statements
 
+    def body(self, old: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
+        around = self._current
+        new = super().body(old)
+        self._current = around
+        return new
+
     def statement(self, old: ir.Stmt) -> ir.Stmt:
+        self._current = old
         if isinstance(old, ir.Store) and self.split.rows(old.buffer) is not None:
             return dataclasses.replace(
                 old,

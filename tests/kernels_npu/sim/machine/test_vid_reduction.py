@@ -97,6 +97,80 @@ def broadcast_rows(x, v, z, w, a, cid):
     T.copy(v, w)
 
 
+@T.macro
+def one_row_at_a_time(x, v, z, w, a, cid):
+    """The compiler halves the count of the exponential; the meaning is a whole row."""
+    one = T.alloc_ub([1, N], "float32")
+    for i in T.serial(M):
+        T.tile.exp(one, x[i, :])
+        T.copy(one, z[i, :])
+
+
+@T.macro
+def vector_along_columns(x, v, z, w, a, cid):
+    row = T.alloc_ub([N], "float32")
+    T.tile.createvecindex(row, 0.0)
+    for i in T.serial(M):
+        T.tile.add(z[i, :], x[i, :], row)
+
+
+@T.macro
+def numbered_elements(x, v, z, w, a, cid):
+    T.tile.createvecindex(w, 1.0)
+    T.tile.arith_progression(v, 2.0, 3.0, M)
+    T.tile.add(w, w, v)
+
+
+@T.macro
+def row_numbers(x, v, z, w, a, cid):
+    for i in T.serial(M):
+        w[i] = T.cast(i, "float32") + a[cid * M + i, 1]
+
+
+@T.macro
+def some_of_the_rows(x, v, z, w, a, cid):
+    for i in T.serial(3, M - 1):
+        T.tile.add(z[i, :], x[i, :], 2.0)
+
+
+@T.macro
+def tensor_in_parallel(x, v, z, w, a, cid):
+    for i, j in T.Parallel(M, N):
+        z[i, j] = a[cid * M + i, j] + 1.0
+
+
+@T.macro
+def counted(x, v, z, w, a, cid):
+    T.tile.silu(z, x)
+    T.tile.sigmoid(w, v)
+
+
+def sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def between(a: Any) -> Any:
+    z = np.ones_like(a)
+    for block in range(BLOCKS):
+        rows = slice(block * M + 3, block * M + M - 1)
+        z[rows] = a[rows] + 2
+    return z
+
+
+ONES, TWOS = np.ones((BLOCKS * M, N), np.float32), np.full(BLOCKS * M, 2, np.float32)
+ROW = np.tile(np.arange(M), BLOCKS)
+
+#: What the program means where the compiler generates something else (a note says so).
+MEANINGS: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
+    "one row at a time": (one_row_at_a_time, lambda a, b: (np.exp(a), TWOS)),
+    "along columns": (vector_along_columns, lambda a, b: (a + np.arange(N), TWOS)),
+    "numbered": (numbered_elements, lambda a, b: (ONES, 3 + 4 * ROW)),
+    "row numbers": (row_numbers, lambda a, b: (ONES, ROW + a[:, 1])),
+    "some rows": (some_of_the_rows, lambda a, b: (between(a), TWOS)),
+    "tensor in parallel": (tensor_in_parallel, lambda a, b: (a + 1, TWOS)),
+    "counted": (counted, lambda a, b: (a * sigmoid(a), sigmoid(b))),
+}
+
 CASES: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
     "whole tiles": (whole_tiles, lambda a, b: (a * a, np.exp(b))),
     "reductions": (reductions, lambda a, b: (a, a.max(1))),
@@ -107,10 +181,22 @@ CASES: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
 }
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("case", MEANINGS)
+def test_what_the_compiler_gets_wrong_is_named_and_executed_as_meant(case: str) -> None:
+    compiled = kernel_of(MEANINGS[case][0]).compiled
+    assert any(note.code.startswith("AI-VID") for note in compiled.lowered.notes)
+
+
 @pytest.mark.parametrize("case", CASES)
+def test_nothing_is_said_about_clean_kernels(case: str) -> None:
+    notes = kernel_of(CASES[case][0]).compiled.lowered.notes
+    assert [n.code for n in notes if n.code != "AI-VID-002"] == []  # broadcast counts
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("case", [*CASES, *MEANINGS])
 def test_values(case: str, threads: int) -> None:
-    body, expected = CASES[case]
+    body, expected = {**CASES, **MEANINGS}[case]
     a, b = data()
     z, w = run_agreeing(kernel_of(body, threads), a, b)[:2]
     want_z, want_w = expected(a, b)
