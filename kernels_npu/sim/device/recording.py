@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from kernels_npu.sim.device import matrix_products
+from kernels_npu.sim.device import host_calls
 from kernels_npu.sim.device.arguments import Operands
 from kernels_npu.sim.device.capture import CaptureSession
 from kernels_npu.sim.device.errors import CaptureError
@@ -67,7 +67,7 @@ def functional(
             op, names = found
             accepted = {a.name for a in op._schema.arguments}
             kept = {k: v for k, v in kwargs.items() if k in accepted}
-            run = partial(matrix_products.host_call(op), *args, **kept, **dict(zip(names, hosts)))
+            run = partial(host_calls.host_call(op), *args, **kept, **dict(zip(names, hosts)))
     accessed = touches(operands.blocks, operands.hosts, written)
     accessed += [Touch(block_of(t), *extent(t), True) for t in outputs]
     session.record(stream, run, info.name, accessed)

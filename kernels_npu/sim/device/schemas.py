@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from kernels_npu.sim.device import matrix_products
+from kernels_npu.sim.device import host_calls
 
 _has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
 
@@ -47,7 +47,7 @@ class OpInfo:
     @property
     def host_call(self) -> Callable[..., Any]:
         """What runs the operation on host tensors."""
-        return matrix_products.host_call(self.op)
+        return host_calls.host_call(self.op)
 
 
 #: Composite operations that return their input or a piece of it without saying so in the schema.

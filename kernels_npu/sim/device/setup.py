@@ -43,6 +43,7 @@ def enable(device_count: int = 1) -> None:
         dispatch,
         generic_streams,
         npu_module,
+        operators,
         pinned,
         rng,
         storages,
@@ -51,6 +52,7 @@ def enable(device_count: int = 1) -> None:
     module = npu_module.build()
     _setup_privateuseone_for_python_backend("npu", module)
     dispatch.register()
+    operators.register()
     torch.Generator = rng.TorchGenerator  # type: ignore[assignment,misc]
     accelerator.install()
     backward.install()

@@ -9,16 +9,26 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+import torch
+
 from kernels_npu.sim.device.errors import NotSimulatedError
 
 #: The release whose API the device follows.
 VERSION = "2.13.0+simulated"
 
 
+def _operators() -> list[str]:
+    from kernels_npu.sim.device import operators
+
+    return operators.names()
+
+
 class _Shim(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
+        if name in _operators():
+            return getattr(torch.ops.npu, name)
         if name.startswith("npu_"):
-            return _operator(name)
+            return _refused(name)
         if name.startswith("__"):
             raise AttributeError(name)
         raise AttributeError(
@@ -26,7 +36,7 @@ class _Shim(types.ModuleType):
         )
 
 
-def _operator(name: str) -> Callable[..., NoReturn]:
+def _refused(name: str) -> Callable[..., NoReturn]:
     """An operator of torch_npu: libraries import them by name long before they need them."""
 
     def refuse(*args: object, **kwargs: object) -> NoReturn:

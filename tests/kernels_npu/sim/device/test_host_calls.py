@@ -44,3 +44,15 @@ def test_other_dtypes_and_mixed_ones_are_pytorch_s():
     torch.testing.assert_close((a.npu() @ b.npu()).cpu(), a @ b)
     with pytest.raises(RuntimeError, match="dtype"):
         a.half().npu() @ b.npu()
+
+
+def test_labels_may_be_int32():
+    x = torch.randn(9, 5, requires_grad=True)
+    labels = torch.randint(0, 5, (9,))
+    expected = torch.nn.functional.cross_entropy(x, labels)
+    (gradient,) = torch.autograd.grad(expected, x)
+    y = x.detach().npu().requires_grad_()
+    loss = torch.nn.functional.cross_entropy(y, labels.int().npu())
+    loss.backward()
+    torch.testing.assert_close(loss.cpu(), expected)
+    torch.testing.assert_close(y.grad.cpu(), gradient)
