@@ -122,6 +122,8 @@ CODES: dict[str, str] = {
     "AI-MEM-022": (
         "The compiler loads the destination of a copy between core types in the wrong place."
     ),
+    "AI-MEM-023": "A tile is copied between core types in pieces whose place is lost.",
+    "AI-MEM-024": "The compiler moves more than a copy between core types names.",
     "AI-MEM-025": "An operation uses scratch space that no buffer reserves.",
     "AI-VID-001": "threads=2: a UB tile has more dimensions than the tensor it is copied with.",
     "AI-VID-002": "threads=2: the tile of an operation is halved, its element count is not.",

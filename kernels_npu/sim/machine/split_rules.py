@@ -60,4 +60,8 @@ SPLIT_RULES: Mapping[str, Rule] = {
         "use one source and one destination buffer per copy, and read the destination first with "
         "a tile operation beside the copy",
     ),
+    "AI-MEM-024": _split(
+        "a copy between core types stores all of its source, and loads as much",
+        "copy whole tiles of the same shape",
+    ),
 }

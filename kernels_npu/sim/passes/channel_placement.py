@@ -16,7 +16,7 @@ from kernels_npu.sim import ir
 from kernels_npu.sim.passes.channel_uses import compiler_reads, reads, reloads, writes
 from kernels_npu.sim.passes.notes import Note
 from kernels_npu.sim.passes.ownership import VIRTUAL_PATHS, copy_scopes
-from kernels_npu.sim.passes.rewriting import operand_buffer, root_of
+from kernels_npu.sim.passes.rewriting import operand_buffer, root_of, subexpressions
 
 Body = tuple[ir.Stmt, ...]
 
@@ -34,10 +34,12 @@ class Channel:
 class Placement:
     """Per channel the statement before which the destination is loaded; None: nothing reads it.
 
+    `hidden`: per channel a loop variable of its destination that is not visible there.
     `unpaired`: channels whose workspace the compiler's program stores and loads unequally often.
     """
 
     readers: tuple[ir.Stmt | None, ...]
+    hidden: tuple[ir.Var | None, ...]
     notes: tuple[Note, ...]
     unpaired: tuple[Channel, ...]
 
@@ -69,6 +71,7 @@ def place(body: Body, channels: tuple[Channel, ...]) -> Placement:
     results = [text.place(channel) for channel in channels]
     return Placement(
         readers=tuple(reader for reader, _ in results),
+        hidden=tuple(text.hidden(c, reader) for c, (reader, _) in zip(channels, results)),
         notes=tuple(note for _, note in results if note is not None),
         unpaired=tuple(c for c in channels if text.is_unpaired(c)),
     )
@@ -127,6 +130,22 @@ class _Text:
     def is_unpaired(self, channel: Channel) -> bool:
         """Whether the compiler's program has no load, or two stores, for the channel."""
         return self._compiled_reader(channel) is None or len(self._same_source(channel)) > 1
+
+    def hidden(self, channel: Channel, anchor: ir.Stmt | None) -> ir.Var | None:
+        """A loop variable of the channel's destination that does not exist at `anchor`."""
+        if anchor is None:
+            return None
+        visible = self.of[id(anchor)].parents
+        inner = {
+            parent.var
+            for parent in self.of[id(channel.stmt)].parents
+            if isinstance(parent, ir.For) and parent not in visible
+        }
+        target = channel.stmt.operands[1]
+        start = target.mins if isinstance(target, ir.Region) else ()
+        start = target.indices if isinstance(target, ir.Load) else start
+        used = (part for index in start for part in subexpressions(index))
+        return next((part for part in used if isinstance(part, ir.Var) and part in inner), None)
 
     # ------------------------------------------------------------------ what the program means
 

@@ -11,6 +11,7 @@ from kernels_npu.sim.passes import cross_core_sync, cv_split, program_text
 from kernels_npu.sim.passes.layouts import effective_layouts
 from kernels_npu.sim.passes.memory_planning import plan_memory
 from kernels_npu.sim.passes.notes import Note
+from kernels_npu.sim.passes.parallel_moves import moves_as_copies
 from kernels_npu.sim.passes.scope_inference import infer_scopes
 from kernels_npu.sim.passes.temporaries import hidden_temporaries
 from kernels_npu.sim.passes.vid_divergence import divergences
@@ -75,6 +76,7 @@ def lower(
     """
     on = {name: bool(pass_configs.get(name, False)) for name in PASS_CONFIGS}
     func, notes = infer_scopes(func)
+    func = moves_as_copies(func)
     temporaries = hidden_temporaries(func, target)  # sized before the split, halved by it
     reduced = reduce_vid(func)
     notes += divergences(func, reduced, target)

@@ -24,6 +24,7 @@ from kernels_npu.sim.passes.rewriting import (
     Rewriter,
     element_count,
     operand_buffer,
+    root_of,
     static_int,
 )
 from kernels_npu.sim.passes.vid_analysis import (
@@ -57,6 +58,10 @@ class ReducedKernel:
     origins: Mapping[int, ir.TileOp] = field(default_factory=dict)
     renumbered: tuple[tuple[ir.Stmt, ir.Var], ...] = ()
     as_compiled: Mapping[ir.Buffer, ir.Buffer] = field(default_factory=dict)
+
+    def gathers(self, buffer: ir.Buffer) -> bool:
+        """Whether `buffer` is exempt from the split because it gathers."""
+        return self.split is not None and root_of(buffer) in self.split.exempt
 
 
 def reduce_vid(func: ir.PrimFunc) -> ReducedKernel:

@@ -13,7 +13,7 @@ from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
 from kernels_npu.sim.passes.channel_placement import Channel, check_pairs, find_channels, place
 from kernels_npu.sim.passes.notes import Note
-from kernels_npu.sim.passes.rewriting import operand_buffer, root_of, static_int, with_children
+from kernels_npu.sim.passes.rewriting import operand_buffer, static_int, with_children
 from kernels_npu.sim.passes.vid_analysis import CORES
 from kernels_npu.sim.passes.vid_reduction import ReducedKernel
 
@@ -38,6 +38,7 @@ def lower_virtual_channels(reduced: ReducedKernel, *, paired: bool = False) -> C
     Raises:
         KernelSourceError: AI-MEM-020 for a tile with less than two dimensions,
             AI-MEM-021 when a parameter has the name of an automatic workspace,
+            AI-MEM-023 for a piece of a tile whose place is unknown where the tile is read,
             AI-SYNC-021 with `paired` when the compiler's stores and loads do not pair up.
     """
     func = reduced.func
@@ -47,6 +48,17 @@ def lower_virtual_channels(reduced: ReducedKernel, *, paired: bool = False) -> C
     placement = place(func.body, channels)
     if paired:
         check_pairs(placement)
+    for channel, hidden in zip(channels, placement.hidden):
+        if hidden is not None and not reduced.gathers(channel.source):
+            raise KernelSourceError(
+                "AI-MEM-023",
+                f"{channel.destination.name!r} is filled piece by piece in the loop over "
+                f"{hidden.name!r} and read after it",
+                where=channel.stmt.loc,
+                rule="the compiler loads the piece where the destination is first read; the "
+                f"generated code would use {hidden.name!r} outside its loop",
+                fix="copy the whole tile after the loop, or write a workspace parameter by hand",
+            )
     lowering = _Lowering(reduced, channels, placement.readers)
     taken = {param.name: param for param in func.params}
     for channel, workspace in zip(channels, lowering.workspaces):
@@ -64,7 +76,7 @@ def lower_virtual_channels(reduced: ReducedKernel, *, paired: bool = False) -> C
     return ConnectedKernel(
         func=dataclasses.replace(func, params=(*func.params, *lowering.workspaces), body=body),
         workspaces=lowering.workspaces,
-        notes=placement.notes,
+        notes=(*placement.notes, *lowering.notes),
     )
 
 
@@ -76,11 +88,12 @@ class _Lowering:
         readers: tuple[ir.Stmt | None, ...],
     ) -> None:
         self.cid, self.vid = reduced.func.cid, reduced.func.vid
-        self.split = reduced.split
+        self.reduced = reduced
         self.grid = reduced.func.grid
         self.workspaces = tuple(
             self._workspace(channel, number) for number, channel in enumerate(channels, 1)
         )
+        self.notes: list[Note] = []
         self._stores: dict[int, ir.Stmt] = {}
         self._loads: dict[int, list[ir.Stmt]] = {}
         for channel, workspace, reader in zip(channels, self.workspaces, readers):
@@ -111,44 +124,61 @@ class _Lowering:
     def _slot_shape(self, channel: Channel) -> tuple[int, int]:
         """Rows and columns of one block's slot."""
         source, destination = channel.source, channel.destination
-        if self._is_exempt(source):
+        if self.reduced.gathers(source):
             return _matrix(destination, channel)
         rows, cols = _matrix(source, channel)
         return (rows * CORES if self._is_split(source) else rows), cols
 
-    def _is_exempt(self, buffer: ir.Buffer) -> bool:
-        return self.split is not None and root_of(buffer) in self.split.exempt
-
     def _is_split(self, buffer: ir.Buffer) -> bool:
-        return self.split is not None and buffer.scope == "ub" and not self._is_exempt(buffer)
+        is_split = self.reduced.split is not None and buffer.scope == "ub"
+        return is_split and not self.reduced.gathers(buffer)
 
     # ------------------------------------------------------------------ the two halves of a copy
 
     def _store(self, channel: Channel, workspace: ir.Buffer) -> ir.TileOp:
         source, target = channel.stmt.operands[:2]
-        if self._is_exempt(channel.source):
+        if self.reduced.gathers(channel.source):
             # the rows of the destination that this copy fills
-            place = _start(target)[-2:]
-            extents = _extents(target, channel.source)
-            region = self._slot(workspace, place, extents)
+            region = self._slot(workspace, _start(target)[-2:], _rectangle(target, source))
         else:
-            rows, cols = _matrix(channel.source, channel)
+            rows, cols = _rectangle(source, target)
+            self._expect(channel, (rows, cols), _matrix(channel.source, channel))
             first = self.vid * rows if self._is_split(channel.source) else ir.as_expr(0)
             region = self._slot(workspace, (first, ir.as_expr(0)), (rows, cols))
         return dataclasses.replace(channel.stmt, operands=(source, region))
 
     def _load(self, channel: Channel, workspace: ir.Buffer) -> ir.TileOp:
-        destination = channel.destination
-        rows, cols = (static_int(extent) or 1 for extent in workspace.shape[1:])
+        source, target = channel.stmt.operands[:2]
+        slot_rows, slot_cols = (static_int(extent) or 1 for extent in workspace.shape[1:])
         first = ir.as_expr(0)
-        if self._is_split(destination):
-            rows //= CORES
+        if self.reduced.gathers(channel.source):
+            target, rows, cols = channel.destination, slot_rows, slot_cols
+        elif self._is_split(channel.destination):
+            whole = (slot_rows // CORES, slot_cols)
+            rows, cols = whole if isinstance(target, ir.Load) else _rectangle(target, source)
+            self._expect(channel, (rows, cols), whole)
             first = self.vid * rows
-        target: ir.Operand = channel.stmt.operands[1]
-        if self._is_exempt(channel.source):
-            target = destination
+        else:
+            whole = (slot_rows, slot_cols)
+            rows, cols = whole if isinstance(target, ir.Load) else _rectangle(target, source)
+            self._expect(channel, (rows, cols), whole)
         region = self._slot(workspace, (first, ir.as_expr(0)), (rows, cols))
         return ir.TileOp(loc=channel.stmt.loc, op="copy", operands=(region, target))
+
+    def _expect(self, channel: Channel, moved: tuple[int, int], compiled: tuple[int, int]) -> None:
+        """Say so when the compiler moves another rectangle than the copy names."""
+        if moved == compiled or any(note.loc == channel.stmt.loc for note in self.notes):
+            return
+        self.notes.append(
+            Note(
+                code="AI-MEM-024",
+                severity="warning",
+                message=f"this copy moves {moved[0]} x {moved[1]} elements, but the compiler moves "
+                f"{compiled[0]} x {compiled[1]}, all of {channel.source.name!r}, from the place "
+                f"where its slice starts, and overruns what is smaller",
+                loc=channel.stmt.loc,
+            )
+        )
 
     def _slot(
         self, workspace: ir.Buffer, start: tuple[ir.Expr, ...], extents: tuple[int, ...]
@@ -185,11 +215,14 @@ def _start(operand: ir.Operand) -> tuple[ir.Expr, ...]:
     return (ir.as_expr(0),) * len(buffer.shape)
 
 
-def _extents(operand: ir.Operand, source: ir.Buffer) -> tuple[int, int]:
-    """Rows and columns of `operand`, or of `source` where it is an element."""
-    if isinstance(operand, ir.Region):
-        shape: tuple[ir.Expr | int, ...] = operand.extents
+def _rectangle(operand: ir.Operand, other: ir.Operand) -> tuple[int, int]:
+    """Rows and columns that `operand` takes; an element takes what `other`, the far side, does."""
+    sized = other if isinstance(operand, ir.Load) else operand
+    if isinstance(sized, ir.Region):
+        shape: tuple[ir.Expr | int, ...] = sized.extents
     else:
-        shape = source.shape
+        buffer = operand_buffer(sized)
+        assert buffer is not None
+        shape = buffer.shape
     numbers = [static_int(extent) or 1 for extent in shape[-2:]]
     return (numbers[0], numbers[1]) if len(numbers) == 2 else (1, numbers[0])

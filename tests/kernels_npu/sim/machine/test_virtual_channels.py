@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernels_npu.errors import KernelSourceError
+from kernels_npu.sim.config import Checks
 from kernels_npu.sim.frontend import T, tilelang
 from tests.kernels_npu.sim.machine.conftest import launch_kernel, run_agreeing
 
@@ -98,3 +100,108 @@ def test_without_automatic_flags_nothing_orders_the_cores() -> None:
     text = "\n".join(map(str, found.errors))
     assert {f.code for f in found.errors} >= {"AI-RACE-001"}
     assert all(name in text for name in ("workspace_1", "workspace_2", "workspace_3"))
+
+
+def one_way(body: Any, configs: dict[str, bool] = PAIRED, threads: int = 2) -> Any:
+    """`body` brings `s = a @ b` (in L0C) to `out`, a tile in UB."""
+
+    @tilelang.jit(out_idx=[2], pass_configs=configs)
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(
+            a: T.Tensor((BLOCKS * M, K), "float16"),
+            b: T.Tensor((K, N), "float16"),
+            c: T.Tensor((BLOCKS * M, N), "float32"),
+        ):
+            with T.Kernel(BLOCKS, is_npu=True, threads=threads) as cid:
+                a_l1 = T.alloc_L1([M, K], "float16")
+                b_l1 = T.alloc_L1([K, N], "float16")
+                s_l0 = T.alloc_L0C([M, N], "float32")
+                s_ub = T.alloc_ub([M, N], "float32")
+                t_ub = T.alloc_ub([M, N], "float32")
+                out = T.alloc_ub([M, N], "float32")
+                T.copy(a[cid * M, 0], a_l1)
+                T.copy(b, b_l1)
+                T.gemm_v0(a_l1, b_l1, s_l0, init=True)
+                body(s_l0, s_ub, t_ub, out, a_l1, b_l1)
+                T.copy(out, c[cid * M, 0])
+
+        return kernel
+
+    return factory()
+
+
+@T.macro
+def twice_into_one_buffer(s_l0, s_ub, t_ub, out, a_l1, b_l1):
+    T.copy(s_l0, s_ub)
+    T.tile.mul(out, s_ub, 2.0)
+    T.gemm_v0(a_l1, b_l1, s_l0)
+    T.copy(s_l0, s_ub)
+    T.tile.add(out, out, s_ub)
+
+
+@T.macro
+def read_by_rows(s_l0, s_ub, t_ub, out, a_l1, b_l1):
+    T.copy(s_l0, s_ub)
+    for i in T.serial(M):
+        T.tile.mul(s_ub[i, :], s_ub[i, :], 4.0)
+    T.tile.mul(out, s_ub, 1.0)
+
+
+@T.macro
+def reused_before(s_l0, s_ub, t_ub, out, a_l1, b_l1):
+    T.tile.fill(s_ub, 1.0)
+    T.tile.mul(t_ub, s_ub, 3.0)
+    T.copy(s_l0, s_ub)
+    T.tile.add(out, s_ub, t_ub)
+
+
+@T.macro
+def accumulated_onto(s_l0, s_ub, t_ub, out, a_l1, b_l1):
+    T.tile.fill(t_ub, 2.0)
+    T.copy(s_l0, s_ub)
+    T.tile.axpy(s_ub, t_ub, 0.5)
+    T.tile.mul(out, s_ub, 1.0)
+
+
+@T.macro
+def moved_in_parallel(s_l0, s_ub, t_ub, out, a_l1, b_l1):
+    for i, j in T.Parallel(M, N):
+        s_ub[i, j] = s_l0[i, j]
+    T.tile.mul(out, s_ub, 5.0)
+
+
+@T.macro
+def rectified(s_l0, s_ub, t_ub, out, a_l1, b_l1):
+    T.copy(s_l0, s_ub, enable_relu=True)
+    T.tile.mul(out, s_ub, 1.0)
+
+
+#: body -> its value from `s = a @ b`, and whether the compiler loads somewhere else
+ONE_WAY = {
+    twice_into_one_buffer: (lambda s: 4 * s, True),
+    read_by_rows: (lambda s: 4 * s, True),
+    reused_before: (lambda s: s + 3, True),
+    accumulated_onto: (lambda s: s + 1, True),
+    moved_in_parallel: (lambda s: 5 * s, False),
+    rectified: (lambda s: np.maximum(s, 0), False),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("body", ONE_WAY, ids=lambda body: body.__name__)
+def test_loads_stand_where_the_program_needs_them(body: Any, threads: int) -> None:
+    expected, wrong = ONE_WAY[body]
+    a, b, _ = inputs(1)
+    kernel = one_way(body, SYNC, threads)
+    found = launch_kernel(kernel, a, b, checks=Checks.none())
+    want = expected(a.astype(np.float32) @ b.astype(np.float32))
+    np.testing.assert_allclose(found.outputs[0], want, rtol=1e-4, atol=1e-4)
+    noted = "AI-MEM-022" in {note.code for note in kernel.compiled.lowered.notes}
+    assert noted == wrong
+
+
+def test_flags_cannot_pair_two_loads_of_one_destination() -> None:
+    with pytest.raises(KernelSourceError) as caught:
+        one_way(twice_into_one_buffer).compiled
+    assert caught.value.code == "AI-SYNC-021"
