@@ -76,7 +76,8 @@ class SiteCheck:
         self.state = state
         self.core = core
         self.site = site
-        self.agent = state.monitor.agent(state.first_core + core, site.pipe)
+        self.number = state.first_core + core
+        self.agent = state.monitor.agent(self.number, site.pipe)
         self.races = checks.races
         self.uninitialised = checks.uninitialised
         self.private = private
@@ -155,6 +156,7 @@ class SiteCheck:
         state = self.state
         if touched.racing:
             monitor, agent, index = state.monitor, self.agent, self.site.index
+            monitor.changes[self.number] += 1
             for write, cell, shadow in touched.racing:
                 if shadow is not None and shadow.elements is not None:
                     monitor.against_elements(agent, shadow.elements, cell, index, write=write)
@@ -263,46 +265,6 @@ class SiteCheck:
         assert isinstance(view, View) and item.shadow is not None
         elements = item.shadow.bits(cell, self.state.serial)[:, :: view.itemsize]
         return elements.reshape(-1) if view.flat else elements.reshape(view.rows, view.cols)
-
-
-class ElementCheck:
-    """Checks one access of the scalar unit to an on-chip element; call `run(offset)`."""
-
-    def __init__(self, state: BlockState, core: int, site: Site, checks: Checks) -> None:
-        (footprint,) = site.footprints
-        view = footprint.view
-        assert isinstance(view, View)
-        self.state = state
-        self.site = site.index
-        self.write = footprint.write
-        self.address = footprint.address
-        self.size = view.itemsize
-        self.shadow = state.on_chip[(core, view.memory)]
-        self.agent = state.monitor.agent(state.first_core + core, "S")
-        self.races = checks.races and not state.auto_sync
-        self.marks = checks.uninitialised and footprint.write
-
-    def run(self, offset: int, known: bool = True) -> None:
-        """The scalar unit touches element `offset`; a stored value is `known` or garbage."""
-        start = self.address + offset * self.size
-        stop = start + self.size
-        shadow = self.shadow
-        if self.races:
-            monitor = self.state.monitor
-            run = Cell(start, 1, self.size, 0)
-            clock = monitor.touch_element(
-                self.agent, shadow.at(start, stop), run, self.site, write=self.write
-            )
-            shadow.trace().record(start, stop, clock, self.site, write=self.write)
-        if self.marks and known:
-            shadow.mark_run(start, stop, self.state.serial)
-        elif self.marks:
-            shadow.unmark(shadow.cell(start, 1, self.size, self.size), self.state.serial)
-
-    def is_written(self, offset: int) -> bool:
-        """Whether element `offset` of the buffer was written in this block."""
-        start = self.address + offset * self.size
-        return self.shadow.is_run_written(start, start + self.size, self.state.serial)
 
 
 def report_unwritten(state: BlockState, core: int, site: Site, footprint: Footprint) -> None:

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 from kernels_npu.sim.config import SimConfig
 from kernels_npu.sim.machine import scalar_math
-from kernels_npu.sim.machine.access_checks import ElementCheck, SiteCheck
+from kernels_npu.sim.machine.access_checks import SiteCheck
 from kernels_npu.sim.machine.block_state import BlockState
 from kernels_npu.sim.machine.core_runtime import CoreRuntime
 from kernels_npu.sim.machine.cross_flags import CrossFlags
 from kernels_npu.sim.machine.deferred import PipeQueues
+from kernels_npu.sim.machine.element_checks import ElementCheck
 from kernels_npu.sim.machine.instruction import AnyArray
 from kernels_npu.sim.machine.memory import Arena
+from kernels_npu.sim.machine.operands import View
 from kernels_npu.sim.machine.parallel_checks import ParallelCheck
 from kernels_npu.sim.machine.private_ranges import private_footprints
 from kernels_npu.sim.machine.program import CoreProgram, ViewConstant
@@ -59,6 +61,14 @@ def _bind_view(constant: ViewConstant, arena: Arena) -> AnyArray:
     return rows[:, : view.cols]
 
 
+def _smallest_element(program: CoreProgram) -> int:
+    """Bytes of the smallest element that the program's scalar accesses name, 8 at most."""
+    views = (
+        footprint.view for site in program.sites if site.element for footprint in site.footprints
+    )
+    return min((view.itemsize for view in views if isinstance(view, View)), default=8)
+
+
 def bind_core(
     program: CoreProgram,
     core: int,
@@ -97,9 +107,10 @@ def bind_core(
         names[name] = factory()
     if monitored:
         private = private_footprints(program.sites, bounds_checked=checks.bounds)
+        granule = _smallest_element(program)
         for site in program.sites:
             if site.element:
-                element = ElementCheck(state, core, site, checks)
+                element = ElementCheck(state, core, site, checks, granule)
                 names[f"c{site.index}"] = element.run
                 names[f"u{site.index}"] = element.is_written
             elif site.footprints:

@@ -149,6 +149,10 @@ class EventRecorder(Monitor):
         waited = (self._graph.last(scalar), self._gate[scalar // AGENTS_PER_CORE])
         return not any(self._graph.ordered(event, w) for w in waited if w >= 0)
 
+    def clean_at(self, agent: int, cells: list[Cell], *, write: bool) -> int:
+        """-1: every access is to be seen."""
+        return -1
+
     def against_elements(
         self, agent: int, trace: ElementTrace, cell: Cell, site: int, *, write: bool
     ) -> None:

@@ -51,6 +51,9 @@ class Monitor:
         self._foreign_version = [0] * self._agents
         #: each agent's own epoch
         self._own = [1] * self._agents
+        #: per core, how often something happened that an element's check may depend on: an access
+        #: of a pipe, or a step of the scalar unit's clock
+        self.changes = [0] * cores
         self._issue_version = [0] * cores
         self._seen_version = [0] * self._agents
         self._flags: dict[tuple[int, str, str, int], deque[tuple[Release, int]]] = {}
@@ -165,6 +168,19 @@ class Monitor:
         when, _ = cell.readers.get(vector, (0, 0)) if write else (0, 0)
         return when > 0 and when > self._known(scalar, vector)
 
+    def clean_at(self, agent: int, cells: list[Cell], *, write: bool) -> int:
+        """`changes` of the scalar unit's core when it may touch all of `cells` now, else -1."""
+        for other in cells:
+            if other.writer not in (-1, agent) and other.write_clock > self._known(
+                agent, other.writer
+            ):
+                return -1
+            if write:
+                for reader, (when, _) in other.readers.items():
+                    if reader != agent and when > self._known(agent, reader):
+                        return -1
+        return self.changes[agent // AGENTS_PER_CORE]
+
     def against_elements(
         self, agent: int, trace: ElementTrace, cell: Cell, site: int, *, write: bool
     ) -> None:
@@ -199,6 +215,9 @@ class Monitor:
             scalar = core * AGENTS_PER_CORE
             clock[_SCALAR] = self._own[scalar]
             self._own[scalar] += 1
+            self.changes[core] += 1
+        elif agent % AGENTS_PER_CORE == _SCALAR:
+            self.changes[core] += 1
         return clock, self._foreign_version[agent], self._foreign[agent]
 
     def release_to_cores(self, core: int, pipe: str) -> Clock:
@@ -217,6 +236,7 @@ class Monitor:
             self._foreign[agent] = foreign
         if pipe == "S":
             self._issue_version[core] += 1
+            self.changes[core] += 1
 
     def acquire_from_cores(self, core: int, clock: Clock) -> None:
         """The scalar unit continues after everything that a cross-core flag covers."""
@@ -225,6 +245,7 @@ class Monitor:
         self._foreign[scalar] = [a if a > b else b for a, b in zip(self._foreign[scalar], clock)]
         self._foreign_version[scalar] += 1
         self._issue_version[core] += 1
+        self.changes[core] += 1
 
     def mark_wait(self, core: int) -> int:
         """The scalar unit's time after a wait; what the core issues from now on carries it."""
@@ -235,6 +256,7 @@ class Monitor:
         self._local[scalar] = local
         self._own[scalar] += 1
         self._issue_version[core] += 1
+        self.changes[core] += 1
         return now
 
     def set_flag(self, core: int, src: str, dst: str, event: int, site: int = -1) -> int:
@@ -297,6 +319,7 @@ class Monitor:
         self._foreign_version[own] = [self._foreign_version[scalar]] * AGENTS_PER_CORE
         self._seen_version[own] = [self._issue_version[core]] * AGENTS_PER_CORE
         self._own[own] = [now + 1 for now in self._own[own]]
+        self.changes[core] += 1
 
     def pipe_barrier(self, core: int, pipe: str) -> None:
         """What `pipe` has started completes before it starts anything else.

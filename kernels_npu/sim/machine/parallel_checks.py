@@ -32,7 +32,8 @@ class ParallelCheck:
         self.state = state
         self.core = core
         self.site = site
-        self.agent = state.monitor.agent(state.first_core + core, site.pipe)
+        self.number = state.first_core + core
+        self.agent = state.monitor.agent(self.number, site.pipe)
         self.scalar = site.pipe == "S"
         self.races = checks.races
         self.uninitialised = checks.uninitialised
@@ -69,6 +70,7 @@ class ParallelCheck:
         self, touched: list[tuple[Footprint, ShadowMemory, Cell, Index, bool]]
     ) -> None:
         monitor = self.state.monitor
+        monitor.changes[self.number] += 1
         for footprint, memory, cell, _, _ in touched:
             if footprint.tensor < 0:
                 if self.state.auto_sync:

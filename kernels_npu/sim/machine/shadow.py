@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernels_npu.sim.machine.cells import Cell, CellIndex
+from kernels_npu.sim.machine.element_trace import ElementTrace
 
 __all__ = [
     "AGENTS_PER_CORE",
@@ -33,43 +34,6 @@ PIPE_INDEX = {name: index for index, name in enumerate(PIPES)}
 AGENTS_PER_CORE = 8
 CORES = ("aic", "aiv0", "aiv1")
 CORES_PER_BLOCK = len(CORES)
-
-_SITE_BITS = 24
-
-
-class ElementTrace:
-    """The scalar unit's last write and last read of every byte of one on-chip memory.
-
-    A record is the unit's clock with the site in its low bits, so the latest is the greatest.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._writes = np.zeros(size, dtype=np.int64)
-        self._reads = np.zeros(size, dtype=np.int64)
-        self._last_write = 0
-        self._last_read = 0
-
-    def record(self, start: int, stop: int, clock: int, site: int, *, write: bool) -> None:
-        """The scalar unit touches [start, stop) at its time `clock`."""
-        if write:
-            self._writes[start:stop] = clock << _SITE_BITS | site
-            self._last_write = clock
-        else:
-            self._reads[start:stop] = clock << _SITE_BITS | site
-            self._last_read = clock
-
-    def newer_write(self, cell: Cell, known: int) -> int:
-        """Site of a write in `cell` after the scalar unit's time `known`, or -1."""
-        return self._newer(self._writes, cell, known) if self._last_write > known else -1
-
-    def newer_read(self, cell: Cell, known: int) -> int:
-        """Site of a read in `cell` after the scalar unit's time `known`, or -1."""
-        return self._newer(self._reads, cell, known) if self._last_read > known else -1
-
-    @staticmethod
-    def _newer(records: npt.NDArray[np.int64], cell: Cell, known: int) -> int:
-        latest = int(rows_of(records, cell, 0).max())
-        return latest & ((1 << _SITE_BITS) - 1) if latest >> _SITE_BITS > known else -1
 
 
 class Losses:
@@ -127,10 +91,13 @@ class ShadowMemory:
         """Whether `cell` is a range of this memory."""
         return any(cell is known for known in self.cells.values())
 
-    def trace(self) -> ElementTrace:
-        """The record of element accesses, made when the first one happens."""
+    def trace(self, granule: int) -> ElementTrace:
+        """The record of element accesses, made when the first site of them is bound.
+
+        granule: the smallest element that any site of the memory's core touches, in bytes.
+        """
         if self.elements is None:
-            self.elements = ElementTrace(self.size)
+            self.elements = ElementTrace(self.size, granule)
         return self.elements
 
     def forget(self) -> None:
@@ -215,6 +182,11 @@ class ShadowMemory:
             if cell.written_in == serial:
                 rows_of(bits, cell, 0)[...] = True
         self._bits = bits
+
+    @property
+    def written_bits(self) -> npt.NDArray[np.bool_] | None:
+        """One bit per byte, when the memory is in that mode."""
+        return self._bits
 
     def byte_bits(self, serial: int) -> npt.NDArray[np.bool_]:
         """One bit per byte of the memory, to be read and changed in place."""
