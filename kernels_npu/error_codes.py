@@ -1,11 +1,11 @@
 """The catalogue of error codes: code -> its meaning in one line.
 
 Families: SRC kernel source, TYPE dtypes and shapes of a launch, MEM on-chip memory, SYNC flags and
-barriers, VID the automatic split over two vector cores, RACE unordered accesses, INIT uninitialised
-data, BOUND out of bounds, DEV simulated device, CAP graph capture, STREAM stream order, OP
-operators and their registry, GRAPH decode graphs, VERIFY failed verification, MODEL configs,
-weights and tokenizers, CLI the command line, LINT files that lint looks at, ENV
-installation.
+barriers, PIPE software pipelines, VID the automatic split over two vector cores, RACE unordered
+accesses, INIT uninitialised data, BOUND out of bounds, DEV simulated device, CAP graph capture,
+STREAM stream order, OP operators and their registry, GRAPH decode graphs, VERIFY failed
+verification, MODEL configs, weights and tokenizers, CLI the command line, LINT files that lint
+looks at, ENV installation.
 """
 
 from __future__ import annotations
@@ -275,7 +275,18 @@ CODES: dict[str, str] = {
     "AI-TYPE-033": "A tensor argument is not on the kernel's device.",
     "AI-TYPE-034": "A kernel argument is of the wrong kind.",
     "AI-TYPE-035": "A symbolic dimension cannot be bound from the arguments.",
-    "AI-MEM-014": (
-        "A software-pipelined loop is executed serially; extra buffer versions are not counted."
-    ),
+    "AI-PIPE-001": "The body of a software-pipelined loop is not a sequence of statements.",
+    "AI-PIPE-002": "Several pipelined loops mix cube and vector work.",
+    "AI-PIPE-003": "A tile that a pipelined loop prefetches is written twice in its body.",
+    "AI-PIPE-004": "A prefetched statement depends on a result of the same iteration.",
+    "AI-PIPE-005": "A pipelined loop makes the compiler stop or lose a name.",
+    "AI-PIPE-006": "T.Pipelined has order and stage lists that do not fit its body.",
+    "AI-PIPE-007": "The compiler gives two statements of a pipelined loop the same place.",
+    "AI-PIPE-008": "A thinned cross-core flag moves out of the loop that decides when it is set.",
+    "AI-PIPE-010": "A cross-core pipeline executes too many or too few iterations.",
+    "AI-PIPE-011": "A pipelined loop loads ahead into a buffer that has one version only.",
+    "AI-PIPE-012": "A value passes between parts of a cross-core pipeline in one version only.",
+    "AI-PIPE-013": "A cross-core pipeline takes statements out of the branch they stand in.",
+    "AI-PIPE-014": "A cross-core pipeline drops a statement.",
+    "AI-PIPE-015": "A workspace gets no memory for the iterations in flight.",
 }

@@ -19,6 +19,7 @@ FAMILIES = {
     "MEM": "On-chip memory",
     "SYNC": "Flags and barriers",
     "VID": "The automatic split over two vector cores",
+    "PIPE": "Software pipelines",
     "RACE": "Unordered accesses",
     "INIT": "Uninitialised data",
     "BOUND": "Out of bounds",

@@ -43,7 +43,7 @@ _plans: WeakKeyDictionary[Any, LaunchPlan] = WeakKeyDictionary()
 
 
 def plan_of(kernel: Kernel) -> LaunchPlan:
-    """How to call `kernel`; made once."""
+    """How to call `kernel`; made once. Lowering may have enlarged its workspaces."""
     plan = _plans.get(kernel)
     if plan is None:
         func = kernel.compiled.func  # has the automatic workspaces behind the user's parameters

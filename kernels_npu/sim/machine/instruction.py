@@ -61,7 +61,7 @@ class Instruction:
     data_reads: what the result is made of although an earlier stage read it.
     reads_unless: further reads, done unless the condition holds (an accumulator, unless `init`).
     clobbers: hidden buffers that are left with nothing of use.
-    clips: the on-chip side of a move covers only what moves, unless `clears` holds.
+    clips: the on-chip side of a move covers only what moves.
     prologue: executed first when the tensor's border clips the move (the fill with the pad value).
     tile: what a moved rectangle must fit, when that is not the on-chip side of the checks.
     events: flags (src, dst, event id) that the operation itself sets and waits for.
@@ -85,7 +85,6 @@ class Instruction:
     reads_unless: tuple[ir.Expr, tuple[View, ...]] | None = None
     clobbers: tuple[View, ...] = ()
     clips: bool = False
-    clears: ir.Expr | None = None
     prologue: Instruction | None = None
     tile: View | None = None
     events: tuple[tuple[str, str, int], ...] = ()

@@ -146,9 +146,7 @@ class InstructionCodegen(AccessCodegen):
                 dynamic.append(operands.offsets[id(view.offset)])
         if site.clips:
             name = next(iter(operands.rects.values()))[0]
-            clears = instruction.clears
-            whole = "" if clears is None else f"None if {self.value(clears)} else "
-            dynamic.append(f"{whole}{name}.shape")
+            dynamic.append(f"{name}.shape")
         if instruction.reads_unless is not None:
             dynamic.append(f"not {self.value(instruction.reads_unless[0])}")
         self.emit(f"c{site.index}({', '.join(dynamic)})")

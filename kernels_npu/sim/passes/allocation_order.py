@@ -18,11 +18,17 @@ _LOOPS = (LOOP, UNIT)
 
 def allocation_order(nodes: tuple[Node, ...]) -> list[ir.Buffer]:
     """The touched buffers in the order of their addresses."""
-    home: dict[ir.Buffer, _Path] = {}
-    _find_homes(nodes, (), home)
+    home = homes(nodes)
     order: dict[ir.Buffer, None] = {}
     _collect(nodes, (), 0, home, order)
     return list(order)
+
+
+def homes(nodes: tuple[Node, ...]) -> dict[ir.Buffer, tuple[ir.Var, ...]]:
+    """The variables of the loops around all uses of each buffer, outermost first."""
+    found: dict[ir.Buffer, _Path] = {}
+    _find_homes(nodes, (), found)
+    return found
 
 
 def _find_homes(nodes: tuple[Node, ...], path: _Path, home: dict[ir.Buffer, _Path]) -> None:

@@ -18,6 +18,7 @@ from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
 from kernels_npu.sim.passes.notes import Note
 from kernels_npu.sim.passes.ownership import CUBE, VECTOR, copy_scopes
+from kernels_npu.sim.passes.pipelining import CROSS_INTERVAL, STAGE_LOOP
 from kernels_npu.sim.passes.rewriting import loads, operand_buffer, static_int, with_children
 
 Body = tuple[ir.Stmt, ...]
@@ -236,7 +237,31 @@ def _anchor(point: SyncPoint, depth: int, flag_id: int) -> _Anchor:
     else:
         flag = ir.WaitCrossFlag(loc=loc, flag_id=number, pipe=point.pipe)
     target = point.loops[depth] if depth < len(point.loops) else point.stmt
-    return _Anchor(stmt=target, flag=flag, after=point.writes)
+    return _Anchor(stmt=target, flag=_thinned(flag, point, depth), after=point.writes)
+
+
+def _thinned(flag: ir.Stmt, point: SyncPoint, depth: int) -> ir.Stmt:
+    """`flag` only every `cross_interval` iterations of a cross-core pipeline's group."""
+    position, stage = next(
+        ((i, loop) for i, loop in enumerate(point.loops) if STAGE_LOOP in loop.attrs), (0, None)
+    )
+    interval = 1 if stage is None else stage.attrs.get(CROSS_INTERVAL, 1)
+    if stage is None or not isinstance(interval, int) or interval <= 1:
+        return flag
+    if depth <= position:
+        raise KernelSourceError(
+            "AI-PIPE-008",
+            f"cross_interval={interval}: the flag for {point.workspace!r} moves out of the "
+            "pipelined loop, whose variable decides when it is set",
+            where=point.stmt.loc,
+            rule="the generated code uses the loop variable outside its loop",
+            fix="use cross_interval=1, or let both core types loop equally often",
+        )
+    phase = stage.var % interval
+    due = ir.binary("eq", phase, interval - 1 if point.writes else 0)
+    if point.writes:
+        due = ir.binary("or", due, ir.binary("eq", stage.var, stage.stop - 1))
+    return ir.If(loc=flag.loc, cond=due, then=(flag,))
 
 
 def _attach(program: Body, anchors: list[_Anchor]) -> Body:

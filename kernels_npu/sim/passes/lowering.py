@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kernels_npu.sim import ir
-from kernels_npu.sim.passes import cross_core_sync, cv_split, program_text
+from kernels_npu.sim.passes import allocation_order, cross_core_sync, cv_split, program_text
 from kernels_npu.sim.passes.layouts import effective_layouts
 from kernels_npu.sim.passes.memory_planning import plan_memory
 from kernels_npu.sim.passes.notes import Note
 from kernels_npu.sim.passes.parallel_moves import moves_as_copies
+from kernels_npu.sim.passes.pipelining import (
+    Accesses,
+    Injector,
+    Versions,
+    pipeline_across_cores,
+)
 from kernels_npu.sim.passes.scope_inference import infer_scopes
 from kernels_npu.sim.passes.temporaries import hidden_temporaries
 from kernels_npu.sim.passes.vid_divergence import divergences
@@ -86,20 +92,41 @@ def lower(
     func, layout_notes = effective_layouts(connected.func)
     notes += connected.notes + layout_notes
 
-    programs = cv_split.split(func, combine=on[AUTO_CV_COMBINE])
-    bodies = (programs.cube, programs.vector) if on[AUTO_CV_COMBINE] else (func.body,)
-    if on[AUTO_CV_COMBINE] and on[AUTO_CV_SYNC]:
-        cube, vector, sync_notes = cross_core_sync.insert(programs.cube, programs.vector)
+    versions = Versions()
+    homes = allocation_order.homes(program_text.build((func.body,), temporaries).nodes)
+    accesses = Accesses(temporaries, versions.origin)
+    func, pipeline_notes = pipeline_across_cores(func, homes, accesses, versions)
+    injector = Injector(homes, accesses, versions)
+    bodies: tuple[tuple[ir.Stmt, ...], ...]
+    if on[AUTO_CV_COMBINE]:
+        programs = cv_split.split(func, combine=True)
+        if on[AUTO_CV_SYNC]:
+            programs = _with_cross_core_flags(programs)
         programs = dataclasses.replace(
-            programs, cube=cube, vector=vector, notes=programs.notes + sync_notes
+            programs, cube=injector.visit(programs.cube), vector=injector.visit(programs.vector)
         )
-    elif on[AUTO_CV_SYNC]:
-        notes += (_ignored_cv_sync(func),)
+        bodies = (programs.cube, programs.vector)
+    else:
+        if on[AUTO_CV_SYNC]:
+            notes += (_ignored_cv_sync(func),)
+        func = dataclasses.replace(func, body=injector.visit(func.body))
+        programs = cv_split.split(func, combine=False)
+        bodies = (func.body,)
     programs = cv_split.finish(programs)
+    programs = dataclasses.replace(
+        programs,
+        cube=versions.specialise(programs.cube),
+        vector=versions.specialise(programs.vector),
+    )
+    func = versions.declare(func)
 
-    text = program_text.build(bodies, temporaries)
+    text = program_text.build(bodies, temporaries, versions)
     plan = plan_memory(
-        func, text, soc, planning=on[MEMORY_PLANNING], as_compiled=reduced.as_compiled
+        func,
+        text,
+        soc,
+        planning=on[MEMORY_PLANNING],
+        as_compiled=versions.of_each(reduced.as_compiled),
     )
     return LoweredKernel(
         func=func,
@@ -109,7 +136,7 @@ def lower(
         sizes=plan.sizes,
         used_bytes=plan.used_bytes,
         auto_sync=on[AUTO_SYNC],
-        notes=(*notes, *_pipelined(func), *programs.notes, *plan.notes),
+        notes=(*notes, *pipeline_notes, *injector.notes, *programs.notes, *plan.notes),
     )
 
 
@@ -123,15 +150,6 @@ def _ignored_cv_sync(func: ir.PrimFunc) -> Note:
     )
 
 
-def _pipelined(func: ir.PrimFunc) -> Iterator[Note]:
-    for stmt in ir.walk(func.body):
-        stages = stmt.attrs.get("num_stages") if isinstance(stmt, ir.For) else None
-        if isinstance(stages, int) and stages > 1:
-            yield Note(
-                code="AI-MEM-014",
-                severity="warning",
-                message=f"T.Pipelined(num_stages={stages}) runs as a serial loop here; "
-                "the compiler may keep up to that many versions of a buffer, "
-                "which the bytes in use do not include",
-                loc=stmt.loc,
-            )
+def _with_cross_core_flags(programs: cv_split.CorePrograms) -> cv_split.CorePrograms:
+    cube, vector, notes = cross_core_sync.insert(programs.cube, programs.vector)
+    return dataclasses.replace(programs, cube=cube, vector=vector, notes=programs.notes + notes)

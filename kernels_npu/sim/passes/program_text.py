@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.passes.parallel_lowering import ParallelLowering, lower_parallel
+from kernels_npu.sim.passes.pipelining.versions import Versions
 from kernels_npu.sim.passes.pruning import without_no_ops
 from kernels_npu.sim.passes.rewriting import (
     loads,
@@ -55,9 +56,17 @@ class ProgramText:
     settled: tuple[Node, ...]
 
 
-def build(bodies: tuple[tuple[ir.Stmt, ...], ...], temporaries: Temporaries) -> ProgramText:
-    """The text of one program, or of the cube and the vector program one behind the other."""
-    builder = _Builder(temporaries)
+def build(
+    bodies: tuple[tuple[ir.Stmt, ...], ...],
+    temporaries: Temporaries,
+    versions: Versions | None = None,
+) -> ProgramText:
+    """The text of one program, or of the cube and the vector program one behind the other.
+
+    `versions` tells which statements are copies that a pipeline made, and of which buffers it keeps
+    several versions.
+    """
+    builder = _Builder(temporaries, versions or Versions())
 
     def nodes(parts: tuple[tuple[ir.Stmt, ...], ...]) -> tuple[Node, ...]:
         blocks = [builder.block(part) for part in parts]
@@ -77,9 +86,11 @@ def touches(node: Node) -> Iterator[ir.Buffer]:
 
 
 class _Builder:
-    def __init__(self, temporaries: Temporaries) -> None:
+    def __init__(self, temporaries: Temporaries, versions: Versions) -> None:
         self.temporaries = temporaries
-        self._lowered: dict[int, ParallelLowering | None] = {}  # by statement: hidden buffers once
+        self.versions = versions
+        #: by the user's statement, so that copies of it share its hidden buffers
+        self._lowered: dict[ir.Stmt, ParallelLowering | None] = {}
 
     def block(self, body: tuple[ir.Stmt, ...]) -> tuple[Node, ...]:
         nodes: list[Node] = []
@@ -126,16 +137,18 @@ class _Builder:
         )
 
     def _parallel(self, stmt: ir.Parallel) -> tuple[Node, ...]:
-        if id(stmt) not in self._lowered:
-            self._lowered[id(stmt)] = lower_parallel(stmt)
-        lowered = self._lowered[id(stmt)]
+        source = self.versions.origin.get(stmt, stmt)
+        if source not in self._lowered:
+            assert isinstance(source, ir.Parallel)
+            self._lowered[source] = lower_parallel(source)
+        lowered = self._lowered[source]
         if lowered is None:
             inner = tuple(node for part in ir.children(stmt) for node in self.block(part))
             for var in reversed(stmt.vars):
                 inner = (Node(kind=LOOP, touched=(), children=inner, loop=var),)
             return inner
         leaves = tuple(
-            Node(kind=LEAF, touched=tuple(b for touched in op for b in _on_chip(touched)))
+            Node(kind=LEAF, touched=tuple(b for touched in op for b in self._on_chip(touched)))
             for op in lowered.operations
         )
         if lowered.row_loop is None:
@@ -155,8 +168,14 @@ class _Builder:
             for part in subexpressions(expr):
                 if isinstance(part, ir.Load):
                     touched += _on_chip(part.buffer)
-        touched += self.temporaries.of_statement.get(id(stmt), ())
+        source = self.versions.origin.get(stmt, stmt)
+        for scratch in self.temporaries.of_statement.get(id(source), ()):
+            touched += self._on_chip(scratch)
         return tuple(dict.fromkeys(touched))
+
+    def _on_chip(self, buffer: ir.Buffer) -> tuple[ir.Buffer, ...]:
+        """The allocation of a buffer of the user's program, with all its versions."""
+        return tuple(self.versions.bases.get(root, root) for root in _on_chip(buffer))
 
 
 def _read(stmt: ir.Stmt) -> tuple[ir.Buffer, ...]:

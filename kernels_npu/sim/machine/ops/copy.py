@@ -28,6 +28,7 @@ from kernels_npu.sim.machine.ops.rectangles import (
     sides_of,
     tile_of,
 )
+from kernels_npu.sim.passes.pipelining import RUN_TIME_ADDRESS
 from kernels_npu.sim.scalar_ops import is_float
 
 _ZERO = ir.Const(0, "int32")
@@ -126,14 +127,23 @@ def _gm_to_ub(stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext) -
 # --------------------------------------------------------------------------- GM -> L1
 
 
-def _load_l1(source: AnyArray, tile: AnyArray, whole: AnyArray, at_base: bool) -> None:
-    if at_base and source.shape != whole.shape:
+def _load_l1(source: AnyArray, tile: AnyArray, whole: AnyArray, clears: bool) -> None:
+    if clears and source.shape != whole.shape:
         whole[...] = 0
     _load(source, tile)
 
 
+def _starts_allocation(buffer: ir.Buffer) -> bool:
+    while buffer.alias_of is not None and buffer.alias_offset == 0:
+        buffer = buffer.alias_of
+    return buffer.alias_offset == 0
+
+
 def _gm_to_l1(stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext) -> Instruction:
-    """A clipped move to the buffer's start first clears the whole matrix; others clear nothing."""
+    """A clipped move to the buffer's start first clears the whole matrix; others clear nothing.
+
+    The compiler decides by the address it knows: one that depends on a loop is never the start.
+    """
     shape = shape_of(dst.buffer, stmt.loc)
     sizes = dst.sizes(stmt)
     rect = rect_of(src, stmt, context)
@@ -142,20 +152,23 @@ def _gm_to_l1(stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext) -
     tile = View(dst.buffer, linear(shape, dst.mins), rows, sizes[-1], shape[-1], flat=False)
     depth = shape[-2] if len(shape) > 1 else 1
     whole = View(dst.buffer, _ZERO, depth, shape[-1], shape[-1], flat=False)
-    at_base = ir.binary("eq", tile.offset, 0)
-    covers = isinstance(at_base, ir.Const) and bool(at_base.value)
+    covers = (
+        isinstance(tile.offset, ir.Const)
+        and tile.offset.value == 0
+        and _starts_allocation(dst.buffer)
+        and not stmt.attrs.get(RUN_TIME_ADDRESS)
+    )
     return Instruction(
         op=stmt.op,
         pipe="MTE2",
         kernel=_load_l1,
-        args=(rect, tile, whole, at_base),
+        args=(rect, tile, whole, covers),
         reads=(rect,),
         # At the start the whole matrix is written, by the data or by the clear.
         writes=(whole,) if covers else (tile,),
         cycles=cost.move("MTE2", tile.count * tile.itemsize),
         gm_path="GM->L1",
         clips=not covers,
-        clears=None if isinstance(at_base, ir.Const) else at_base,
         tile=tile,
     )
 

@@ -282,12 +282,3 @@ def test_a_persistent_loop_without_own_work_disappears() -> None:
     lowered = k.lower()
     assert shape_of(lowered.cube) == ["copy"]
     assert shape_of(lowered.vector) == [["for w", ["if", "Break"], "exp"]]
-
-
-def test_pipelined_loops_are_serial_and_say_so() -> None:
-    k, b = mixed()
-    with k.loop("i", 4, kind="pipelined", num_stages=2):
-        k.op("exp", b["ub"], b["ub"])
-    with k.loop("j", 4, kind="pipelined", num_stages=1):
-        k.op("exp", b["ub"], b["ub"])
-    assert codes(k.lower()) == ["AI-MEM-014"]
