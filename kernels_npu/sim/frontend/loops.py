@@ -88,7 +88,7 @@ def Pipelined(
     group: Sequence[Sequence[int]] | None = None,
     cross_interval: int = 1,
 ) -> CountedLoop:
-    """`T.Pipelined`: a serial loop; options tell the compiler how to prefetch and to thin flags."""
+    """`T.Pipelined`: a loop that lowering reorders, with the options that say how."""
     options = {"order": order, "stage": stage, "sync": sync, "group": group}
     given: dict[str, ir.Attr] = {k: tuple(v) for k, v in options.items() if v}
     return _counted(
