@@ -128,8 +128,15 @@ class _Text:
         return anchor, self._divergence(channel, reader, anchor)
 
     def is_unpaired(self, channel: Channel) -> bool:
-        """Whether the compiler's program has no load, or two stores, for the channel."""
-        return self._compiled_reader(channel) is None or len(self._same_source(channel)) > 1
+        """Whether flags cannot pair the channel's workspace in the compiler's program.
+
+        Pairing starts from the cube program: what only the vector program touches gets no flag.
+        """
+        same_source = self._same_source(channel)
+        stores = len(same_source) if same_source[-1] is channel else 0
+        loaded = 0 if self._compiled_reader(channel) is None else 1
+        of_cube = stores if channel.source.scope == "l0c" else loaded
+        return of_cube > 0 and stores != loaded
 
     def hidden(self, channel: Channel, anchor: ir.Stmt | None) -> ir.Var | None:
         """A loop variable of the channel's destination that does not exist at `anchor`."""

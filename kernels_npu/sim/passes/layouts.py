@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
 from kernels_npu.sim.passes.notes import Note
 
@@ -17,7 +18,22 @@ DEFAULT_L1_LAYOUT = "zn"
 
 
 def effective_layouts(func: ir.PrimFunc) -> tuple[ir.PrimFunc, tuple[Note, ...]]:
-    """`func` with the layouts and addresses that the compiler uses; scopes must be inferred."""
+    """`func` with the layouts and addresses that the compiler uses; scopes must be inferred.
+
+    Raises:
+        KernelSourceError: AI-MEM-026 for a 1-D buffer in L1.
+    """
+    for buffer in func.allocs:
+        flat = buffer.scope == "l1" and buffer.alias_of is None and len(buffer.shape) < 2
+        if flat and buffer not in func.layouts:
+            raise KernelSourceError(
+                "AI-MEM-026",
+                f"{buffer.name!r} lives in L1 and has one dimension",
+                where=buffer.loc or func.loc,
+                rule="the compiler gives every L1 buffer the zN layout, which takes rows and "
+                "columns; an alloc_shared buffer that no tile operation uses is inferred to L1",
+                fix="allocate it with T.alloc_ub, or with two dimensions",
+            )
     loop = next((stmt for stmt in ir.walk(func.body) if isinstance(stmt, ir.Parallel)), None)
     if loop is None:
         defaults = {

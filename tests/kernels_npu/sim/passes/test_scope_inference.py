@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
 from kernels_npu.sim.passes.scope_inference import infer_scopes
 from tests.kernels_npu.sim.passes.kernel_builder import Kernel, codes, load
@@ -85,13 +86,28 @@ def test_a_pinned_l1_buffer_stays() -> None:
 
 def test_element_accesses_are_not_looked_at_and_warned_about() -> None:
     k = Kernel()
-    shared = k.alloc("s", (16,), "float32", "shared")
-    k.store(shared, 0, ZERO)
+    shared = k.alloc("s", (4, 4), "float32", "shared")
+    i, j = ir.Var("i"), ir.Var("j")
+    k.parallel(shared, (4, 4), ZERO, (i, j))
     lowered = k.lower()
     assert lowered.func.allocs[0].scope == "l1"
     assert "AI-MEM-010" in codes(lowered)
     (note,) = [n for n in lowered.notes if n.code == "AI-MEM-010"]
     assert note.loc == shared.loc
+
+
+@pytest.mark.parametrize("scope", ["shared", "l1"])
+def test_a_flat_buffer_in_l1_is_refused(scope: str) -> None:
+    k = Kernel()
+    k.alloc("flat", (16,), "float32", scope)
+    with pytest.raises(KernelSourceError) as caught:
+        k.lower()
+    assert caught.value.code == "AI-MEM-026"
+    assert caught.value.where == k.allocs[0].loc
+    clean = Kernel()
+    flat = clean.alloc("flat", (16,), "float32", "shared")
+    clean.op("exp", flat, flat)
+    assert clean.lower().notes == ()
 
 
 def test_every_reference_is_replaced() -> None:
