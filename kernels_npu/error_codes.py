@@ -48,6 +48,7 @@ CODES: dict[str, str] = {
     "AI-SRC-035": "An atomic addition does not go from a local tile to global memory.",
     "AI-SRC-036": "tilelang.jit or tilelang.compile was given wrong options.",
     "AI-SRC-037": "A part of tilelang needs a device and is not available on the simulated NPU.",
+    "AI-SRC-038": "tilelang.autotune has no configuration that fits or is right.",
     "AI-ENV-020": "A real tilelang is already imported in the simulator's process.",
     "AI-DEV-010": "The named SoC is not in the table of chips.",
     "AI-MODEL-001": "A model configuration lacks a required key.",

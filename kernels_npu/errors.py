@@ -72,8 +72,11 @@ class UsageError(AscendInferError):
     """The caller's arguments are wrong; the command line exits with 2."""
 
 
-class KernelSourceError(AscendInferError):
-    """A kernel's source is not valid in the dialect; found before anything runs."""
+class KernelSourceError(AscendInferError, ValueError):
+    """A kernel's source is not valid in the dialect; found before anything runs.
+
+    A ValueError as well: that is what the dialect's own checks of arguments raise.
+    """
 
 
 class UnsupportedError(AscendInferError):

@@ -17,6 +17,7 @@ from kernels_npu.sim.frontend.pass_config import normalize
 from kernels_npu.sim.frontend.values import describe
 
 if TYPE_CHECKING:
+    from kernels_npu.sim.frontend.profiler import Profiler
     from kernels_npu.sim.machine import CompiledKernel
 
 TARGETS = ("auto", "ascendc", "pto")
@@ -59,6 +60,7 @@ class JITKernel:
         out_idx, workspace_idx: non-negative positions that a call allocates.
         target: `ascendc` or `pto`.
         pass_configs: options by string key.
+        config, latency, ref_latency: what `tilelang.autotune` chose and found; None without it.
 
     Raises:
         KernelSourceError: AI-SRC-036 for positions, targets or options that do not exist.
@@ -94,6 +96,9 @@ class JITKernel:
             self.pass_configs = normalize(pass_configs)
         self.platform = platform
         self.verbose = verbose
+        self.config: Mapping[str, Any] | None = None
+        self.latency: float | None = None
+        self.ref_latency: float | None = None
         self._compiled: dict[str, CompiledKernel] = {}
         self._lock = threading.Lock()
         if (listener := collector()) is not None:
@@ -145,12 +150,35 @@ class JITKernel:
 
         return format_func(self.prim_func)
 
-    def get_profiler(self, tensor_supply_type: Any = None) -> Any:
-        """Not available: the simulated NPU measures no time."""
-        del tensor_supply_type
+    def get_profiler(self, tensor_supply_type: Any = None) -> Profiler | Any:
+        """Checks against a reference, and benchmarks that count modelled cycles."""
         if (listener := collector()) is not None:
             return listener.launched(self, ())
-        refuse("JITKernel.get_profiler", "no time is measured on a simulated NPU")
+        from kernels_npu.sim.frontend.profiler import Profiler, supply_type_of
+
+        return Profiler(self, supply_type_of(tensor_supply_type))
+
+    def update_tuner_result(
+        self, latency: float, config: Mapping[str, Any], ref_latency: float
+    ) -> JITKernel:
+        """Note what the tuner found out about this kernel; returns it."""
+        self.latency, self.config, self.ref_latency = latency, config, ref_latency
+        return self
+
+    def get_tuner_result(self) -> dict[str, Any]:
+        """`latency`, `config` and `ref_latency` of a tuned kernel; neither latency is a time.
+
+        Raises:
+            KernelSourceError: AI-SRC-036 for a kernel that was not tuned.
+        """
+        if self.config is None:
+            fail(
+                "AI-SRC-036",
+                f"{self.prim_func.name} was not tuned",
+                rule="only a kernel that tilelang.autotune chose has a tuner's result",
+                fix="leave the tunables open when you call the factory",
+            )
+        return {"latency": self.latency, "config": self.config, "ref_latency": self.ref_latency}
 
     def export_library(self, kernel_file: str) -> None:
         """Not available: there is no device library."""
@@ -195,9 +223,13 @@ def _backend(name: Any) -> str:
 
 
 def compile(func: Any = None, **options: Any) -> JITKernel:
-    """`tilelang.compile(func, out_idx=..., workspace_idx=..., target=..., pass_configs=...)`."""
+    """`tilelang.compile(func, out_idx=..., workspace_idx=..., target=..., pass_configs=...)`.
+
+    Raises:
+        AscendInferError: what the compiler rejects, and AI-SRC-036 for options it does not have.
+    """
     try:
-        return JITKernel(func, **options)
+        kernel = JITKernel(func, **options)
     except TypeError as exc:
         fail(
             "AI-SRC-036",
@@ -206,14 +238,22 @@ def compile(func: Any = None, **options: Any) -> JITKernel:
             "platform, verbose, pass_configs; `compile_flags` is mainline's",
             fix="remove the unknown option",
         )
+    return _built(kernel)
 
 
-def _freeze(value: Any) -> Hashable:
+def _built(kernel: JITKernel) -> JITKernel:
+    """`kernel`, compiled now: what the compiler rejects is an error of the factory's call."""
+    if collector() is None:
+        _ = kernel.compiled
+    return kernel
+
+
+def freeze(value: Any) -> Hashable:
     """A hashable key of an argument; equal numbers of different types stay different."""
     if isinstance(value, Mapping):
-        return ("dict", tuple(sorted((str(k), _freeze(v)) for k, v in value.items())))
+        return ("dict", tuple(sorted((str(k), freeze(v)) for k, v in value.items())))
     if isinstance(value, (list, tuple)):
-        return (type(value).__name__, tuple(_freeze(v) for v in value))
+        return (type(value).__name__, tuple(freeze(v) for v in value))
     try:
         hash(value)
     except TypeError:
@@ -255,11 +295,11 @@ class JITFactory:
     def build(self, *args: Any, **kwargs: Any) -> JITKernel:
         """The kernel for these arguments, also while kernels are collected."""
         tuned = kwargs.pop("__tune_params", {})
-        key = (_freeze(args), _freeze(kwargs))
+        key = (freeze(args), freeze(kwargs))
         with self._lock:
             if key not in self._kernels:
                 program = self.func(*args, **kwargs, **tuned)
-                self._kernels[key] = JITKernel(program, **self.options)
+                self._kernels[key] = _built(JITKernel(program, **self.options))
             return self._kernels[key]
 
 

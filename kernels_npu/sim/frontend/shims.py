@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 import sys
 from importlib.machinery import ModuleSpec
@@ -16,8 +14,7 @@ from typing import Any
 
 from kernels_npu.errors import EnvironmentProblem
 from kernels_npu.sim.dtypes import bits_of
-from kernels_npu.sim.frontend import mainline
-from kernels_npu.sim.frontend.collection import collector
+from kernels_npu.sim.frontend import autotuner, carver, mainline, profiler, tensor_supply, tvm_names
 from kernels_npu.sim.frontend.jit import JITFactory, JITKernel, compile, jit, refuse
 from kernels_npu.sim.frontend.language import memory
 from kernels_npu.sim.frontend.language.surface import DialectModule, build_language
@@ -110,54 +107,6 @@ def set_log_level(level: Any) -> None:
     del level
 
 
-def do_bench(fn: Any, *args: Any, **kwargs: Any) -> float:
-    """Not available: the simulated NPU measures no time."""
-    del fn, args, kwargs
-    if collector() is not None:
-        return 0.0  # nothing is launched, and nobody is shown the number
-    return float(refuse("tilelang.profiler.do_bench", "simulated time is not time"))
-
-
-def autotune(func: Any = None, /, *, configs: Any = None, **options: Any) -> Any:
-    """`@tilelang.autotune(configs=...)`: the factory works when it is given every tunable itself.
-
-    Raises:
-        UnsupportedError: AI-SRC-037 when a call leaves a tunable open;
-            choosing one compares measured times.
-    """
-    del options
-    if func is None:
-        return lambda decorated: autotune(decorated, configs=configs)
-
-    @functools.wraps(func)
-    def tuned(*args: Any, **kwargs: Any) -> Any:
-        choices = _configs(configs, args, kwargs)
-        tunables = set().union(*choices) if choices else set()
-        bound = inspect.signature(func).bind_partial(*args, **kwargs).arguments
-        missing = sorted(tunables - set(bound))
-        if missing:
-            name = getattr(func, "__name__", "the factory")
-            refuse(
-                f"tilelang.autotune of {name} without {', '.join(missing)}",
-                "tuning compares measured times",
-            )
-        return func(*args, **kwargs)
-
-    return tuned
-
-
-def _configs(configs: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The configurations; a callable gets the factory's arguments as a tuple and as pairs."""
-    if not callable(configs):
-        return configs
-    both = (args, tuple(sorted(kwargs.items())))
-    try:
-        inspect.signature(configs).bind(*both)
-    except TypeError:
-        return configs()
-    return configs(*both)
-
-
 def lower(*args: Any, **kwargs: Any) -> Any:
     """Not available: no device code is generated."""
     del args, kwargs
@@ -184,6 +133,7 @@ def _build() -> tuple[ModuleType, dict[str, ModuleType]]:
     target = _module(
         "tilelang.utils.target", "The platform.", determine_platform=determine_platform
     )
+    arch = _module("tilelang.carver.arch", "Chips.", Ascend=carver.Ascend)
     modules: dict[str, ModuleType] = {
         "tilelang.language": T,
         "tilelang.language.ascend_tile": T.tile,
@@ -195,15 +145,36 @@ def _build() -> tuple[ModuleType, dict[str, ModuleType]]:
         "tilelang.utils": _module("tilelang.utils", "Utilities.", target=target),
         "tilelang.utils.target": target,
         "tilelang.cache": _module("tilelang.cache", "No disk cache.", clear_cache=clear_cache),
-        "tilelang.profiler": _module("tilelang.profiler", "No time here.", do_bench=do_bench),
+        "tilelang.profiler": _module(
+            "tilelang.profiler",
+            "Checks, and benchmarks without time.",
+            do_bench=profiler.do_bench,
+            Profiler=profiler.Profiler,
+            TensorSupplyType=tensor_supply.TensorSupplyType,
+        ),
         "tilelang.engine": _module("tilelang.engine", "No device code here.", lower=lower),
-        "tilelang.autotuner": _module("tilelang.autotuner", "No tuning here.", autotune=autotune),
+        "tilelang.autotuner": _module(
+            "tilelang.autotuner",
+            "Tuning by modelled cycles.",
+            autotune=autotuner.autotune,
+            set_autotune_inputs=autotuner.set_autotune_inputs,
+        ),
+        "tilelang.carver": _module(
+            "tilelang.carver",
+            "Proposals of tile sizes.",
+            MatmulTemplate=carver.MatmulTemplate,
+            Hint=carver.Hint,
+        ),
+        "tilelang.carver.arch": arch,
+        "tilelang.carver.arch.ascend": arch,
         "tilelang.transform": _module(
             "tilelang.transform", "Pass options.", PassConfigKey=PassConfigKey
         ),
     }
     ascend = mainline.MainlineModule("tilelang.ascend")
     vars(ascend)["language"] = mainline.MainlineModule("tilelang.ascend.language")
+    tvm = tvm_names.build()
+    modules |= {"tvm": tvm, "tvm.tir": tvm.tir, "tilelang.tvm": tvm, "tilelang.tvm.tir": tvm.tir}
     modules |= {"tilelang.ascend": ascend, "tilelang.ascend.language": vars(ascend)["language"]}
     package = DialectModule("tilelang", "tilelang-ascend's Python interface, on the simulated NPU.")
     for full_name, module in modules.items():
@@ -217,7 +188,9 @@ def _build() -> tuple[ModuleType, dict[str, ModuleType]]:
         "JITFactory": JITFactory,
         "PassConfigKey": PassConfigKey,
         "DataType": DataType,
-        "autotune": autotune,
+        "autotune": autotuner.autotune,
+        "set_autotune_inputs": autotuner.set_autotune_inputs,
+        "TensorSupplyType": tensor_supply.TensorSupplyType,
         "lower": lower,
         "cdiv": cdiv,
         "next_power_of_2": next_power_of_2,
@@ -236,6 +209,13 @@ for _shim in MODULES.values():
     setattr(_shim, MARK, True)
 
 
+#: Modules with submodules, which are registered below.
+PACKAGES = (
+    *("tilelang", "tilelang.language", "tilelang.utils", "tilelang.ascend"),
+    *("tilelang.carver", "tilelang.carver.arch", "tilelang.autotuner"),
+)
+
+
 def install_shims() -> ModuleType:
     """Make `import tilelang` give the simulator's front end; idempotent.
 
@@ -250,10 +230,11 @@ def install_shims() -> ModuleType:
             rule="the simulated NPU brings its own tilelang; both cannot be in one process",
             fix="start a fresh process and import the simulated device before tilelang",
         )
-    for name in ("tilelang", "tilelang.language", "tilelang.utils", "tilelang.ascend"):
-        MODULES[name].__path__ = []  # packages: their submodules are registered below
+    for name in PACKAGES:
+        MODULES[name].__path__ = []
     for name, module in MODULES.items():
         # Libraries ask `importlib.util.find_spec` if a package is there; without a spec it raises.
-        module.__spec__ = ModuleSpec(name, None, origin="simulated")
+        if module.__spec__ is None:
+            module.__spec__ = ModuleSpec(name, None, origin="simulated")
     sys.modules.update(MODULES)
     return tilelang

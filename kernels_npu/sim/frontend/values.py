@@ -133,6 +133,11 @@ def describe(value: object) -> str:
     return f"a {type(value).__name__}"
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class LooseBuffer(TensorBuffer):
+    """A buffer of no kernel: an operation on it is a node that goes nowhere."""
+
+
 @dataclass(eq=False)
 class PendingOp:
     """An operation that `T.something(...)` returned; an expression statement emits it.
@@ -143,6 +148,28 @@ class PendingOp:
 
     name: str
     stmt: ir.Stmt
+
+    @property
+    def op(self) -> Intrinsic:
+        """The compiler's intrinsic that the call becomes."""
+        reduces = self.name.startswith("reduce_")
+        return Intrinsic.get("tl.ascend_reduce" if reduces else f"tl.ascend_{self.name}")
+
+
+@dataclass(frozen=True)
+class Intrinsic:
+    """An intrinsic of the compiler, known by its name."""
+
+    name: str
+
+    @classmethod
+    def get(cls, name: str) -> Intrinsic:
+        """The intrinsic called `name`."""
+        return cls(name)
+
+    def same_as(self, other: object) -> bool:
+        """Whether both are the same intrinsic."""
+        return self == other
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from kernels_npu.errors import SourceLocation
 from kernels_npu.sim import ir
 from kernels_npu.sim.frontend import builder as building
 from kernels_npu.sim.frontend import mainline
 from kernels_npu.sim.frontend.diagnostics import fail
 from kernels_npu.sim.frontend.values import (
     BoundRegion,
+    LooseBuffer,
     PendingOp,
     RampLoad,
     describe,
@@ -201,9 +203,13 @@ def emit(
     name: str, op: str, operands: Sequence[ir.Operand], attrs: Mapping[str, ir.Attr]
 ) -> PendingOp:
     """The pending `TileOp` of a call."""
-    return building.op(
-        name, lambda loc: ir.TileOp(loc=loc, op=op, operands=tuple(operands), attrs=dict(attrs))
-    )
+
+    def make(loc: SourceLocation) -> ir.TileOp:
+        return ir.TileOp(loc=loc, op=op, operands=tuple(operands), attrs=dict(attrs))
+
+    if all(isinstance(operand, LooseBuffer) for operand in operands):
+        return PendingOp(name, make(SourceLocation(file="<no kernel>", line=0)))
+    return building.op(name, make)
 
 
 def convert(name: str, param: Param, value: Any) -> Any:

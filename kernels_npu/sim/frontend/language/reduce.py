@@ -60,9 +60,18 @@ def _reduce(
     clear = True if clear is _UNSET else clear
     if not isinstance(clear, bool):
         _refuse(name, f"clear is {describe(clear)}", "clear must be a bool")
+    axis = _axis(name, shape_of(src), dim)
+    return _reduce_with_clear(
+        src, dst, name, axis, clear, None if real_shape is _UNSET else real_shape
+    )
+
+
+def _reduce_with_clear(
+    src: Any, dst: Any, name: str, axis: int, clear: bool, real_shape: Any
+) -> PendingOp:
+    """The operation, with the arguments in their places; tests of the dialect replace it."""
     shape = shape_of(src)
-    logical = _real_shape(name, shape, None if real_shape is _UNSET else real_shape)
-    axis = _axis(name, shape, dim)
+    logical = _real_shape(name, shape, real_shape)
     _check_out(name, shape, shape_of(dst), axis, logical, isinstance(dst, ir.Region))
     attrs: dict[str, ir.Attr] = {"dim": axis, "clear": clear, "real_shape": logical}
     return emit(name, name, (src, dst), attrs)

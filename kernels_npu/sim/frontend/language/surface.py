@@ -30,7 +30,7 @@ class DialectModule(ModuleType):
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
-        label = {"tilelang": "tilelang"}.get(self.__name__, "T")
+        label = "T" if self.__name__.startswith("tilelang.") else self.__name__
         if self.__name__.endswith("ascend_tile"):
             label = "T.tile"
         if label == "T" and name in mainline.NAMES:
@@ -125,15 +125,8 @@ def build_language(name: str = "tilelang.language") -> ModuleType:
         "npu_use_swizzle": module.use_swizzle,
         "tile": tile,
         "ascend_tile": tile,
-        "reduce_ascend": _submodule(f"{name}.reduce_ascend", reduce),
+        "reduce_ascend": reduce,
     }
     for key, value in extra.items():
         setattr(module, key, value)
-    return module
-
-
-def _submodule(name: str, source: ModuleType) -> ModuleType:
-    module = ModuleType(name, source.__doc__)
-    for key in ("reduce_sum", "reduce_max", "reduce_min"):
-        setattr(module, key, getattr(source, key))
     return module
