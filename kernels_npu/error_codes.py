@@ -5,7 +5,7 @@ barriers, PIPE software pipelines, VID the automatic split over two vector cores
 accesses, INIT uninitialised data, BOUND out of bounds, DEV simulated device, CAP graph capture,
 STREAM stream order, OP operators and their registry, GRAPH decode graphs, VERIFY failed
 verification, MODEL configs, weights and tokenizers, CLI the command line, LINT files that lint
-looks at, ENV installation.
+looks at, DBG debugging, ENV installation.
 """
 
 from __future__ import annotations
@@ -231,6 +231,9 @@ CODES: dict[str, str] = {
     "AI-SRC-063": "A statement fails on the values that it computes with.",
     "AI-SRC-065": "The code generator of the target does not know an operation.",
     "AI-SRC-066": "The format of T.printf and its arguments do not fit together.",
+    "AI-DBG-001": "A kernel stopped for the debugger, and there is nobody to answer its prompt.",
+    "AI-DBG-002": "No statement of any kernel stands where a breakpoint was set.",
+    "AI-DBG-003": "A kernel uses Python's print or breakpoint, which work on the simulator only.",
     "AI-MEM-013": (
         "A T.Parallel in the kernel makes the compiler forget annotated addresses and layouts."
     ),

@@ -32,6 +32,7 @@ FAMILIES = {
     "MODEL": "Configs, weights and tokenizers",
     "CLI": "The command line",
     "LINT": "Files that lint looks at",
+    "DBG": "Debugging kernels",
     "ENV": "Installation and host",
 }
 

@@ -1,9 +1,10 @@
-"""What `sim run` attaches to the launches of a script: a trace for Perfetto."""
+"""What `sim run` attaches to the launches of a script: a trace for Perfetto, and breakpoints."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """`--trace` and its limits."""
+    """`--trace` with its limits, and `--break`."""
     group = parser.add_argument_group("trace")
     group.add_argument(
         "--trace",
@@ -38,6 +39,43 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="launches that are traced (default: the first 16)",
     )
+
+    group = parser.add_argument_group("debugger")
+    group.add_argument(
+        "--break",
+        dest="breakpoints",
+        action="append",
+        default=[],
+        metavar="FILE:LINE[,block=N][,core=aic|aiv0|aiv1]",
+        help="stop before this line of a kernel in Python's debugger; repeatable",
+    )
+    group.add_argument(
+        "--break-command",
+        dest="break_commands",
+        action="append",
+        default=[],
+        metavar="COMMAND",
+        help="a debugger command to execute at each stop in place of the prompt, after which the "
+        "kernel goes on; repeatable",
+    )
+
+
+@contextlib.contextmanager
+def debugged(arguments: argparse.Namespace) -> Iterator[None]:
+    """Launches in the body stop at the breakpoints asked for; says which were not reached."""
+    if not arguments.breakpoints and not arguments.break_commands:
+        yield
+        return
+    from kernels_npu.sim.config import configure
+    from kernels_npu.sim.debugger.breakpoints import Breakpoint
+    from kernels_npu.sim.debugger.kernel_pdb import debugger
+
+    points = tuple(map(Breakpoint.parse, arguments.breakpoints))
+    debugger().commands_at_stop = list(arguments.break_commands)
+    with configure(breakpoints=points):
+        yield
+    for problem in debugger().missed(points):
+        print(problem, file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import traceback
+from bdb import BdbQuit
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,6 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         compiling_for(arguments.target),
         simulating(options.simulation(arguments), soc=arguments.target.soc),
         collect_report() as report,
+        instruments.debugged(arguments),
         instruments.instrumented(arguments) as tracer,
     ):
         exit_code, error = _execute(arguments)
@@ -124,6 +126,8 @@ def _execute(arguments: argparse.Namespace) -> tuple[int, AscendInferError | Non
         return _exit_code(stop), None
     except KeyboardInterrupt:
         traceback.print_exc()
+        return 130, None
+    except BdbQuit:
         return 130, None
     except Exception as error:
         coded = error if isinstance(error, AscendInferError) else None

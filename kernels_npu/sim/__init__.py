@@ -9,10 +9,12 @@ from kernels_npu.sim.config import (
     current_config,
     set_default_config,
 )
+from kernels_npu.sim.debugger import Breakpoint
 from kernels_npu.sim.reporting import SimReport, collect_report
 from kernels_npu.sim.tracing import trace
 
 __all__ = [
+    "Breakpoint",
     "Checks",
     "SimConfig",
     "SimReport",

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kernels_npu.errors import UsageError
+from kernels_npu.sim.debugger.breakpoints import Breakpoint
 
 SCHEDULES = ("eager", "late", "random")
 
@@ -56,6 +57,8 @@ class SimConfig:
     on_finding: `raise` (default) raises `HazardError` after a launch with an error-level finding;
         `report` only records it; `stop` ends the launch at the first one and records it.
     blocks: the only blocks to execute, where no block waits for another one; empty: all.
+    breakpoints: where launches stop for Python's debugger.
+    keep_memory: records and reports hold copies of all on-chip buffers as blocks left them.
     """
 
     soc: str = "Ascend910B1"
@@ -64,6 +67,8 @@ class SimConfig:
     checks: Checks = field(default_factory=Checks)
     on_finding: str = "raise"
     blocks: tuple[int, ...] = ()
+    breakpoints: tuple[Breakpoint, ...] = ()
+    keep_memory: bool = False
 
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:

@@ -422,6 +422,18 @@ class SyncAll(Stmt):
     """A barrier over all blocks of the launch."""
 
 
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Debug(Stmt):
+    """Python's `print(...)` or `breakpoint()` in a kernel: an aid of the simulator.
+
+    action: `print` or `breakpoint`. args: what is printed, static text as strings. They count as
+    uses for no pass, so that an aid changes neither placement nor order.
+    """
+
+    action: str
+    args: tuple[Operand | str, ...] = ()
+
+
 # --------------------------------------------------------------------------- kernels
 
 

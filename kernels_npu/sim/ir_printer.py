@@ -152,6 +152,11 @@ _HEADS: dict[type[ir.Stmt], Callable[[Any], str]] = {
     ir.SetCrossFlag: lambda s: f"set_cross_flag({s.pipe}, {format_expr(s.flag_id)}, mode={s.mode})",
     ir.WaitCrossFlag: lambda s: f"wait_cross_flag({format_expr(s.flag_id)})",
     ir.SyncAll: lambda s: "sync_all()",
+    ir.Debug: lambda s: (
+        f"{s.action}("
+        + ", ".join(repr(a) if isinstance(a, str) else format_operand(a) for a in s.args)
+        + ")"
+    ),
 }
 
 

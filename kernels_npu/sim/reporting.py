@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kernels_npu.sim.machine import Finding, LaunchRecord
+    from kernels_npu.sim.machine.kept_memory import CoreMemory
 
 
 @dataclass
@@ -58,6 +59,8 @@ class SimReport:
 
     def __init__(self) -> None:
         self.kernels: dict[str, KernelTotals] = {}
+        #: on-chip buffers after the latest launch of each kernel, with `keep_memory`
+        self.memory: dict[str, tuple[CoreMemory, ...]] = {}
         self._findings: dict[tuple[str, str, str], Finding] = {}
         self._lock = threading.Lock()
 
@@ -65,6 +68,8 @@ class SimReport:
         """Count one launch."""
         with self._lock:
             self.kernels.setdefault(record.kernel, KernelTotals()).add(record)
+            if record.memory:
+                self.memory[record.kernel] = record.memory
             for finding in record.findings:
                 places = ", ".join(str(a.loc) for a in finding.accesses) or str(finding.loc)
                 # A message without a place of its own is told apart by its text.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -14,6 +14,7 @@ from kernels_npu.sim.frontend.builder import active, building, name_once
 from kernels_npu.sim.frontend.collection import collector
 from kernels_npu.sim.frontend.diagnostics import at, fail
 from kernels_npu.sim.frontend.evaluator import Evaluator
+from kernels_npu.sim.frontend.language import debug
 from kernels_npu.sim.frontend.parser import Parser
 from kernels_npu.sim.frontend.scopes import VarTable
 from kernels_npu.sim.frontend.source import FunctionSource, captured_names, read_source
@@ -89,7 +90,7 @@ class Macro:
         captured = captured_names(self._fn)
         if not self._hygienic:
             captured = {**captured, **parser.names.merged()}
-        names = VarTable(captured, {})
+        names = VarTable(captured, _debugging_aids(captured))
         for name, value in bound.arguments.items():
             names.bind(name, value)
         return parser.macro_body(self._source, names)
@@ -134,6 +135,12 @@ def prim_func(
     return parsed
 
 
+def _debugging_aids(captured: Mapping[str, Any]) -> dict[str, Any]:
+    """What Python's own `print` and `breakpoint` mean in a kernel, unless the module has others."""
+    aids = {"print": debug.python_print, "breakpoint": debug.python_breakpoint}
+    return {name: aid for name, aid in aids.items() if name not in captured}
+
+
 def parse(fn: FunctionType | PrimFuncObject) -> ir.PrimFunc:
     """The IR of a kernel function, decorated or not.
 
@@ -144,7 +151,8 @@ def parse(fn: FunctionType | PrimFuncObject) -> ir.PrimFunc:
 
 
 def _parse(fn: FunctionType, source: FunctionSource) -> ir.PrimFunc:
-    names = VarTable(captured_names(fn), {"range": loops.serial})
+    captured = captured_names(fn)
+    names = VarTable(captured, {"range": loops.serial, **_debugging_aids(captured)})
     parser = Parser(source, names)
     builder = parser.builder
     with building(builder), at(source.loc):

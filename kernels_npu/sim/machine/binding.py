@@ -120,6 +120,10 @@ def bind_core(
                     else SiteCheck(state, core, site, checks, private)
                 )
                 names[f"c{site.index}"] = check.run
+    if program.debug is not None:
+        from kernels_npu.sim.machine.debug_program import debug_names
+
+        names = debug_names(program, names, runtime, arenas)
     exec(program.code, names)
-    function: ProgramFunction = names["program"]  # type: ignore[assignment]
+    function: ProgramFunction = names[program.entry]  # type: ignore[assignment]
     return BoundCore(core, function, runtime, queues, counts, gm_bytes, program, timeline)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from kernels_npu.errors import AscendInferError, UnsupportedError
 from kernels_npu.sim import ir
 from kernels_npu.sim.dtypes import numpy_dtype
+from kernels_npu.sim.machine.debug_codegen import emit_debug
 from kernels_npu.sim.machine.instruction import lower_tile_op
 from kernels_npu.sim.machine.instruction_codegen import InstructionCodegen
 from kernels_npu.sim.machine.intervals import BLOCK_IDS
@@ -87,6 +88,8 @@ class CoreCodegen(InstructionCodegen):
             self.body(stmt.body)
         elif isinstance(stmt, ir.Parallel):
             emit_parallel(self, stmt)
+        elif isinstance(stmt, ir.Debug):
+            emit_debug(self, stmt)
         else:
             raise UnsupportedError(
                 "AI-SRC-060",
@@ -164,7 +167,7 @@ def generate_core_program(
         source=source,
         code=compile(source, filename, "exec"),
         filename=filename,
-        line_stmts=(*[None] * len(header), *codegen.line_stmts),
+        line_stmts=dict(enumerate(codegen.line_stmts, start=len(header) + 1)),
         sites=tuple(codegen.sites),
         views=codegen.views,
         factories=codegen.factories,

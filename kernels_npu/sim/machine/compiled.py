@@ -14,6 +14,7 @@ import threadpoolctl
 from kernels_npu.errors import AscendInferError
 from kernels_npu.sim import ir
 from kernels_npu.sim.config import Checks, SimConfig, current_config
+from kernels_npu.sim.debugger.breakpoints import Breakpoint
 from kernels_npu.sim.machine import ops as _ops  # noqa: F401  (fills the operation tables)
 from kernels_npu.sim.machine.advisors import Advisors
 from kernels_npu.sim.machine.arguments import BoundArguments, bind_arguments, symbolic_dims
@@ -27,6 +28,7 @@ from kernels_npu.sim.machine.failures import StoppingLog, failure_finding
 from kernels_npu.sim.machine.findings import ERROR, Finding, FindingLog, HazardError
 from kernels_npu.sim.machine.instruction import LoweringContext
 from kernels_npu.sim.machine.intervals import EXTENTS
+from kernels_npu.sim.machine.kept_memory import CoreMemory, keep_memory
 from kernels_npu.sim.machine.launch_reports import (
     lowering_findings,
     one_sided_barriers,
@@ -61,6 +63,7 @@ class LaunchRecord:
     """The outcome of a launch: blocks executed, counters, findings of all severities.
 
     critical_path: modelled cycles from the first to the last instruction of a traced launch.
+    memory: on-chip buffers per block and core, when the configuration says `keep_memory`.
     """
 
     kernel: str
@@ -68,6 +71,7 @@ class LaunchRecord:
     counters: Counters
     findings: tuple[Finding, ...]
     critical_path: int | None = None
+    memory: tuple[CoreMemory, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,13 +79,15 @@ class _Mode:
     """What the generated programs depend on besides the kernel.
 
     deferred: instructions are queued per pipe. tracked: tensors whose accesses are checked.
-    traced: issues are reported to the cores' timelines.
+    traced: issues are reported to the cores' timelines. debugged: the programs run under the
+    debugger, with these breakpoints; None is without.
     """
 
     deferred: bool
     checks: Checks
     tracked: Tracked
     traced: bool
+    debugged: tuple[Breakpoint, ...] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +122,9 @@ class CompiledKernel:
         self._all_together = any(
             isinstance(s, ir.SyncAll) or (isinstance(s, ir.SetCrossFlag) and s.mode == 0)
             for s in ir.walk(func.body)
+        )
+        self._has_breakpoint = any(
+            isinstance(s, ir.Debug) and s.action == "breakpoint" for s in ir.walk(func.body)
         )
         self._written = written_tensors(self.lowered)
         self._advisors = Advisors(
@@ -204,6 +213,7 @@ class CompiledKernel:
             checks=config.checks,
             tracked=self._tracked(bound),
             traced=trace is not None,
+            debugged=config.breakpoints if config.breakpoints or self._has_breakpoint else None,
         )
         if mode not in self._variants:
             self._variants[mode] = self._generate(mode)
@@ -214,6 +224,7 @@ class CompiledKernel:
         if self._all_together and bound.grid > self.soc.cube_cores:
             log.add(("grid",), too_many_blocks(self.func, bound.grid, self.soc))
         counters = Counters()
+        memory: list[CoreMemory] = []
         if not log.errors() and bound.grid > 0:
             alive = bound.grid if self._all_together else 1
             place = (mode, alive)
@@ -221,10 +232,14 @@ class CompiledKernel:
             if slots is None:
                 slots = make_slots(self.lowered, variant.programs, self.vector_cores, alive, config)
                 self._slots[place] = slots
-            self._execute(slots, bound, config, log, trace)
+            try:
+                self._execute(slots, bound, config, log, trace, memory)
+            except BaseException:
+                # Cores that were stopped hold half-executed instructions.
+                del self._slots[place]
+                raise
             counters = collect(slots.cores)
             if log.errors():
-                # Cores that were stopped hold half-executed instructions.
                 del self._slots[place]
         return LaunchRecord(
             kernel=self.name,
@@ -232,6 +247,7 @@ class CompiledKernel:
             counters=counters,
             findings=tuple(log),
             critical_path=None if trace is None else trace.critical_path,
+            memory=tuple(memory),
         )
 
     def _execute(
@@ -241,6 +257,7 @@ class CompiledKernel:
         config: SimConfig,
         log: FindingLog,
         trace: LaunchTrace | None,
+        memory: list[CoreMemory],
     ) -> None:
         launch = LaunchState(
             self.name,
@@ -262,7 +279,11 @@ class CompiledKernel:
             with np.errstate(all="ignore"):
                 for first in self._first_blocks(bound.grid, len(slots.slots), config.blocks):
                     running = self._start(slots, first, bound, launch)
-                    self._finish(slots, scheduler, running, launch)
+                    try:
+                        self._finish(slots, scheduler, running, launch)
+                    finally:
+                        if config.keep_memory:
+                            memory += keep_memory(slots, self.lowered.placements)
                     if any(f.code == "AI-SYNC-002" for f in log.errors()):
                         return
             slots.group.end_launch()
@@ -359,7 +380,12 @@ class CompiledKernel:
             )
             for name, var in self._named_vars():
                 codegen.writer.bind(var, name, EXTENTS if name.startswith("d") else None)
-            programs.append(generate_core_program(codegen, body, parameters))
+            program = generate_core_program(codegen, body, parameters)
+            if mode.debugged is not None:
+                from kernels_npu.sim.machine.debug_program import for_debugger
+
+                program = for_debugger(program, self.lowered, body, mode.debugged)
+            programs.append(program)
         findings = [
             *lowering_findings(self.lowered, mode.checks),
             *static_findings(self.name, context, mode.checks),

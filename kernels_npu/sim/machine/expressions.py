@@ -52,6 +52,10 @@ class ExpressionWriter:
         else:
             self._intervals.pop(var.uid, None)
 
+    def knows(self, var: ir.Var) -> bool:
+        """Whether `var` has a value where the program stands."""
+        return var.uid in self._names
+
     def name_of(self, var: ir.Var) -> str:
         """The Python name of `var`."""
         name = self._names.get(var.uid)

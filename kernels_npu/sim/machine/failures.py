@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bdb import BdbQuit
 from collections.abc import Hashable, Sequence
 from types import TracebackType
 
@@ -27,7 +28,7 @@ class StoppingLog(FindingLog):
 
 def failure_finding(kernel: str, running: Sequence[Running], exc: Exception) -> Finding | None:
     """The finding for `exc`, or None when it does not come from a kernel's statement."""
-    if isinstance(exc, AscendInferError):
+    if isinstance(exc, (AscendInferError, BdbQuit)):
         return None
     for item in running:
         stmt = _statement(item, exc.__traceback__)
@@ -58,6 +59,6 @@ def _statement(item: Running, trace: TracebackType | None) -> ir.Stmt | None:
         return program.sites[queues.executing].stmt
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == program.filename:
-            return program.line_stmts[trace.tb_lineno - 1]
+            return program.line_stmts.get(trace.tb_lineno)
         trace = trace.tb_next
     return None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType
 
 from kernels_npu.sim import ir
+from kernels_npu.sim.debugger.breakpoints import Breakpoint
 from kernels_npu.sim.machine.operands import View
 from kernels_npu.sim.machine.sites import Site
 
@@ -24,20 +25,34 @@ class ViewConstant:
 
 
 @dataclass(frozen=True, eq=False)
+class DebugInfo:
+    """What a program for the debugger is bound to.
+
+    breakpoints: by the number that the program passes. buffers: generated name -> (buffer, its
+    address). files: of statements from other files than the kernel's (see `source_mapping`).
+    """
+
+    breakpoints: tuple[Breakpoint, ...]
+    buffers: Mapping[str, tuple[ir.Buffer, int]]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class CoreProgram:
     """Generated code of the cube core or of a vector core.
 
-    The function `program` in it is a generator: it yields when the core waits (see `scheduler`).
+    The function `entry` in it is a generator: it yields when the core waits (see `scheduler`).
     views: names bound per core to memory views; factories: names bound per core by calling them;
-    values: names bound once. empty: the core has nothing to do. line_stmts: per line of `source`,
-    counted from 0, the statement it executes.
+    values: names bound once. empty: the core has nothing to do. line_stmts: by line of the
+    code, the statement it executes. debug: what a program for the debugger needs, whose lines are
+    those of the user's file.
     """
 
     core_kind: str
     source: str
     code: CodeType
     filename: str
-    line_stmts: tuple[ir.Stmt | None, ...]
+    line_stmts: Mapping[int, ir.Stmt]
     sites: tuple[Site, ...]
     views: dict[str, ViewConstant]
     factories: dict[str, Callable[[], object]]
@@ -45,3 +60,5 @@ class CoreProgram:
     deferred: bool
     traced: bool
     empty: bool
+    entry: str = "program"
+    debug: DebugInfo | None = None

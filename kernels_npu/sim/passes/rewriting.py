@@ -199,6 +199,9 @@ class Rewriter:
             return dataclasses.replace(new, event_id=self.expr(new.event_id))
         if isinstance(new, (ir.SetCrossFlag, ir.WaitCrossFlag)):
             return dataclasses.replace(new, flag_id=self.expr(new.flag_id))
+        if isinstance(new, ir.Debug):
+            args = tuple(a if isinstance(a, str) else self.operand(a) for a in new.args)
+            return dataclasses.replace(new, args=args)
         return self.tile_op(new) if isinstance(new, ir.TileOp) else new
 
     def body(self, old: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:

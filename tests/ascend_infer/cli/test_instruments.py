@@ -1,11 +1,16 @@
-"""`sim run --trace`, as a process on an unmodified script."""
+"""`sim run --trace` and `--break`, as a process on an unmodified script."""
 
 from __future__ import annotations
 
 import json
+import os
+import pty
+import sys
 from pathlib import Path
 
-from tests.ascend_infer.processes import command, needs_simulator
+import pytest
+
+from tests.ascend_infer.processes import ROOT, command, needs_simulator
 
 SCRIPT = """
 import os
@@ -59,3 +64,47 @@ def test_a_trace_that_cannot_be_written_is_a_wrong_use(tmp_path: Path):
     finished = command("sim", "run", "--trace", str(tmp_path / "no" / "t.json"), str(script))
     assert finished.returncode == 2 and "AI-CLI-004" in finished.stderr
     assert "ran" not in finished.stdout
+
+
+@needs_simulator
+def test_break_without_a_terminal(tmp_path: Path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    stop = ("--break", "script.py:15,block=2", "--break", "script.py:30")
+    refused = command("sim", "run", *stop, str(script))
+    assert refused.returncode == 1 and "AI-DBG-001" in refused.stderr
+    scripted = ("--break-command", "p ('at', cid)", "--break-command", "buffers")
+    finished = command("sim", "run", *stop, *scripted, str(script))
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.count("('at', 2)") == 3
+    assert f"> {script}(15)kernel()" in finished.stdout
+    assert "a: float16[8, 64] in UB" in finished.stdout
+    assert "AI-DBG-002" in finished.stderr and "script.py:30" in finished.stderr
+
+
+@needs_simulator
+def test_break_in_a_terminal(tmp_path: Path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    child, terminal = pty.fork()
+    if child == 0:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        arguments = ["-m", "ascend_infer", "sim", "run", "--break", "script.py:15", str(script)]
+        os.execve(sys.executable, [sys.executable, *arguments], environment)
+    text = ""
+    for answer in ("n", "p cid * 7 + 1", "q"):
+        text += _until_prompt(terminal)
+        os.write(terminal, f"{answer}\n".encode())
+    _, status = os.waitpid(child, 0)
+    assert "-> T.tile.add(a, a, a)" in text and "-> T.barrier_all()" in text and "\n1\r" in text
+    assert os.waitstatus_to_exitcode(status) == 130
+
+
+def _until_prompt(terminal: int) -> str:
+    text = ""
+    while "(Pdb) " not in text:
+        try:
+            text += os.read(terminal, 4096).decode()
+        except OSError:
+            pytest.fail(f"no prompt after: {text}")
+    return text

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernels_npu.sim import ir
+from kernels_npu.sim.frontend import builder as building
 from kernels_npu.sim.frontend.affine import constant
 from kernels_npu.sim.frontend.diagnostics import fail
 from kernels_npu.sim.frontend.language.operands import emit, scalar_operand
@@ -59,6 +60,30 @@ def dump_tensor(tensor: Any, desc: Any, dump_size: Any, shape_info: Any = ()) ->
         size = scalar_operand("dump_tensor", "dump_size", dump_size)
     attrs: dict[str, ir.Attr] = {"desc": number, "size": size, "shape": tuple(shape_info)}
     return emit("dump_tensor", "dump_tensor", (tensor,), attrs)
+
+
+def python_print(*values: Any, sep: str = " ", end: str = "\n", **options: Any) -> PendingOp | None:
+    """Python's `print` in a kernel.
+
+    Of values known when the kernel is built it prints then, as in the real parser. With a run-time
+    value among them the simulator prints whenever a core gets there; the real parser prints the
+    name.
+    """
+    if not any(isinstance(v, (ir.Buffer, ir.Region, ir.Expr)) for v in values):
+        print(*values, sep=sep, end=end, **options)
+        return None
+    args: list[ir.Operand | str] = []
+    for number, value in enumerate(values):
+        args += [sep] if number else []
+        runtime = isinstance(value, (ir.Buffer, ir.Region, ir.Expr))
+        args.append(value if runtime else str(value))
+    args.append(end)
+    return building.op("print", lambda loc: ir.Debug(loc=loc, action="print", args=tuple(args)))
+
+
+def python_breakpoint(*_args: Any, **_kwargs: Any) -> PendingOp:
+    """Python's `breakpoint()` in a kernel: the debugger stops a core when it gets there."""
+    return building.op("breakpoint", lambda loc: ir.Debug(loc=loc, action="breakpoint"))
 
 
 def func_attr(attrs: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kernels_npu.sim.config import Checks, SimConfig, current_config
+from kernels_npu.sim.config import Checks, current_config
 from kernels_npu.sim.dtypes import numpy_dtype
 from kernels_npu.sim.frontend import JITKernel
 from kernels_npu.sim.machine import Finding, GmArg, LaunchRecord
@@ -61,7 +62,13 @@ def launch_kernel(
         data = array.reshape(-1).view(np.uint8)
         args.append(GmArg(data, array.shape, param.dtype, param.name))
     name, seed = schedule or (current_config().schedule, current_config().seed)
-    config = SimConfig(schedule=name, seed=seed, checks=checks or Checks(), on_finding="report")
+    config = dataclasses.replace(
+        current_config(),
+        schedule=name,
+        seed=seed,
+        checks=checks or Checks(),
+        on_finding="report",
+    )
     return Launched(outputs, kernel.compiled.launch(args, config))
 
 
