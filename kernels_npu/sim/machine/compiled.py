@@ -28,7 +28,7 @@ from kernels_npu.sim.machine.failures import StoppingLog, failure_finding
 from kernels_npu.sim.machine.findings import ERROR, Finding, FindingLog, HazardError
 from kernels_npu.sim.machine.instruction import LoweringContext
 from kernels_npu.sim.machine.intervals import EXTENTS
-from kernels_npu.sim.machine.kept_memory import CoreMemory, keep_memory
+from kernels_npu.sim.machine.kept_memory import CoreMemory
 from kernels_npu.sim.machine.launch_reports import (
     lowering_findings,
     one_sided_barriers,
@@ -86,8 +86,8 @@ class _Mode:
     deferred: bool
     checks: Checks
     tracked: Tracked
-    traced: bool
-    debugged: tuple[Breakpoint, ...] | None
+    traced: bool = False
+    debugged: tuple[Breakpoint, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,9 +189,7 @@ class CompiledKernel:
         )
         with self._lock:
             bound = bind_arguments(self.func, args)
-            mode = _Mode(
-                deferred=False, checks=settings.checks, tracked=self._tracked(bound), traced=False
-            )
+            mode = _Mode(deferred=False, checks=settings.checks, tracked=self._tracked(bound))
             variant = self._generate(mode)
             alive = bound.grid if self._all_together else 1
             slots = make_slots(self.lowered, variant.programs, self.vector_cores, alive, settings)
@@ -224,7 +222,7 @@ class CompiledKernel:
         if self._all_together and bound.grid > self.soc.cube_cores:
             log.add(("grid",), too_many_blocks(self.func, bound.grid, self.soc))
         counters = Counters()
-        memory: list[CoreMemory] = []
+        memory: Sequence[CoreMemory] = ()
         if not log.errors() and bound.grid > 0:
             alive = bound.grid if self._all_together else 1
             place = (mode, alive)
@@ -233,12 +231,13 @@ class CompiledKernel:
                 slots = make_slots(self.lowered, variant.programs, self.vector_cores, alive, config)
                 self._slots[place] = slots
             try:
-                self._execute(slots, bound, config, log, trace, memory)
+                self._execute(slots, bound, config, log, trace)
             except BaseException:
                 # Cores that were stopped hold half-executed instructions.
                 del self._slots[place]
                 raise
             counters = collect(slots.cores)
+            memory = slots.kept
             if log.errors():
                 del self._slots[place]
         return LaunchRecord(
@@ -257,7 +256,6 @@ class CompiledKernel:
         config: SimConfig,
         log: FindingLog,
         trace: LaunchTrace | None,
-        memory: list[CoreMemory],
     ) -> None:
         launch = LaunchState(
             self.name,
@@ -272,6 +270,7 @@ class CompiledKernel:
         )
         scheduler = Scheduler(config.schedule, config.seed)
         slots.group.start_launch(launch)
+        slots.kept = []
         if isinstance(log, StoppingLog):
             log.stop = True
         running: list[Running] = []
@@ -283,7 +282,7 @@ class CompiledKernel:
                         self._finish(slots, scheduler, running, launch)
                     finally:
                         if config.keep_memory:
-                            memory += keep_memory(slots, self.lowered.placements)
+                            slots.keep_memory(self.lowered.placements)
                     if any(f.code == "AI-SYNC-002" for f in log.errors()):
                         return
             slots.group.end_launch()
@@ -351,7 +350,7 @@ class CompiledKernel:
         """
         everything = frozenset(range(len(self.func.tensors)))
         refused: list[AscendInferError] = []
-        mode = _Mode(deferred=False, checks=checks or Checks(), tracked=everything, traced=False)
+        mode = _Mode(deferred=False, checks=checks or Checks(), tracked=everything)
         variant = self._generate(mode, refused)
         return (*variant.findings, *(refusal(self.name, error) for error in refused))
 

@@ -40,7 +40,7 @@ class EventRecorder(Monitor):
     """
 
     def __init__(
-        self, group: BlockGroup, lines: Mapping[str, tuple[ir.Stmt | None, ...]], slots: int
+        self, group: BlockGroup, lines: Mapping[str, Mapping[int, ir.Stmt]], slots: int
     ) -> None:
         super().__init__(group.monitor.auto_sync, lambda *_: None, slots)
         self._group = group
@@ -87,7 +87,7 @@ class EventRecorder(Monitor):
         while frame is not None:
             lines = self._lines.get(frame.f_code.co_filename)
             if lines is not None:
-                return lines[frame.f_lineno - 1]
+                return lines.get(frame.f_lineno)
             frame = frame.f_back
         return None
 

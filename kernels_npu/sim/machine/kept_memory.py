@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kernels_npu.sim import ir
+from kernels_npu.sim.machine.block_state import BlockState
 from kernels_npu.sim.machine.on_chip_array import OnChipArray, on_chip_array, unique_name
 from kernels_npu.sim.machine.shadow import CORES
-from kernels_npu.sim.machine.slots import SlotGroup
 from kernels_npu.sim.soc import MEMORY_OF_SCOPE
 
 
@@ -25,16 +25,17 @@ class CoreMemory:
     buffers: Mapping[str, OnChipArray]
 
 
-def keep_memory(slots: SlotGroup, placements: Mapping[ir.Buffer, int]) -> Iterator[CoreMemory]:
-    """Copies of the buffers of the blocks in `slots`."""
-    for slot in slots.slots:
-        for core in slot.cores:
-            buffers: dict[str, OnChipArray] = {}
-            for buffer, address in placements.items():
-                arena = slot.state.arenas.get((core.index, MEMORY_OF_SCOPE[buffer.scope]))
-                if arena is not None:
-                    array = on_chip_array(buffer, arena, address)
-                    copy = array.copy()
-                    copy.place = array.place
-                    buffers[unique_name(buffer.name, buffers)] = copy
-            yield CoreMemory(block=slot.state.block, core=CORES[core.index], buffers=buffers)
+def kept_memory(
+    state: BlockState, cores: Iterable[int], placements: Mapping[ir.Buffer, int]
+) -> Iterator[CoreMemory]:
+    """Copies of the buffers of `cores` of one block."""
+    for core in cores:
+        buffers: dict[str, OnChipArray] = {}
+        for buffer, address in placements.items():
+            arena = state.arenas.get((core, MEMORY_OF_SCOPE[buffer.scope]))
+            if arena is not None:
+                array = on_chip_array(buffer, arena, address)
+                copy = array.copy()
+                copy.place = array.place
+                buffers[unique_name(buffer.name, buffers)] = copy
+        yield CoreMemory(block=state.block, core=CORES[core], buffers=buffers)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.config import SimConfig
@@ -11,6 +11,7 @@ from kernels_npu.sim.dtypes import bytes_of
 from kernels_npu.sim.machine.binding import BoundCore, bind_core
 from kernels_npu.sim.machine.block_state import BlockGroup, BlockState
 from kernels_npu.sim.machine.cross_flags import CrossFlags
+from kernels_npu.sim.machine.kept_memory import CoreMemory, kept_memory
 from kernels_npu.sim.machine.memory import Arena
 from kernels_npu.sim.machine.program import CoreProgram
 from kernels_npu.sim.machine.timeline import SignalBoard
@@ -39,6 +40,13 @@ class SlotGroup:
 
     group: BlockGroup
     slots: list[Slot]
+    #: on-chip memory of the blocks of the latest launch, when it is to be kept
+    kept: list[CoreMemory] = field(default_factory=list)
+
+    def keep_memory(self, placements: Mapping[ir.Buffer, int]) -> None:
+        """Copy the buffers of the blocks that are in the slots now."""
+        for slot in self.slots:
+            self.kept += kept_memory(slot.state, [c.index for c in slot.cores], placements)
 
     @property
     def cores(self) -> Iterator[BoundCore]:
