@@ -24,11 +24,13 @@ class SimulationOptions:
 
     checks: `on`, `off`, or the names of the checks to make, separated by commas.
     schedule: `eager`, `late` or `random` (drawn from `seed`): when asynchronous effects land.
+    on_finding: `raise` stops at the first launch with an error-level finding, `report` goes on.
     """
 
     checks: str = "on"
     schedule: str = "eager"
     seed: int = 0
+    on_finding: str = "raise"
 
 
 def parse_checks(text: str) -> Checks:
@@ -66,7 +68,11 @@ def simulating(options: SimulationOptions, *, soc: str | None = None) -> Iterato
     checks = parse_checks(options.checks)
     before = default_config()
     with configure(
-        checks=checks, schedule=options.schedule, seed=options.seed, **changes
+        checks=checks,
+        schedule=options.schedule,
+        seed=options.seed,
+        on_finding=options.on_finding,
+        **changes,
     ) as config:
         set_default_config(config)  # new threads have no context of their own
         try:

@@ -71,6 +71,12 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
         "or the names of the checks to make)",
     )
     group.add_argument(
+        "--on-finding",
+        choices=("raise", "report"),
+        default="raise",
+        help="what a launch with an error does: raise an exception, or go on and only report it",
+    )
+    group.add_argument(
         "--schedule",
         choices=SCHEDULES,
         default="eager",
@@ -87,7 +93,10 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
 def simulation(arguments: argparse.Namespace) -> SimulationOptions:
     """The options of `add_simulation` as data."""
     return SimulationOptions(
-        checks=arguments.checks, schedule=arguments.schedule, seed=arguments.schedule_seed
+        checks=arguments.checks,
+        schedule=arguments.schedule,
+        seed=arguments.schedule_seed,
+        on_finding=arguments.on_finding,
     )
 
 

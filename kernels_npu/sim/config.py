@@ -26,6 +26,7 @@ class Checks:
     capacity: on-chip memory beyond what the SoC has.
     dtypes: arithmetic in a dtype that the unit lacks.
     settings: options that are silently without effect.
+    redundancy: flags and barriers that order nothing (hints; needs `races`).
 
     Deadlocks are always reported: there is nothing else to do with one.
     """
@@ -38,6 +39,7 @@ class Checks:
     capacity: bool = True
     dtypes: bool = True
     settings: bool = True
+    redundancy: bool = True
 
     @classmethod
     def none(cls) -> Checks:

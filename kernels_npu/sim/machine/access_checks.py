@@ -11,7 +11,7 @@ import numpy as np
 from kernels_npu.sim.config import Checks
 from kernels_npu.sim.dtypes import bytes_of
 from kernels_npu.sim.machine.block_state import BlockState
-from kernels_npu.sim.machine.findings import ERROR, Finding
+from kernels_npu.sim.machine.findings import ERROR, WARNING, Finding
 from kernels_npu.sim.machine.instruction import AnyArray
 from kernels_npu.sim.machine.operands import View
 from kernels_npu.sim.machine.shadow import CORES, Cell, ShadowMemory
@@ -229,7 +229,9 @@ class SiteCheck:
             and not item.shadow.is_written(cell, serial)
         ]
         if unwritten and self.stores:
-            report_unwritten(self.state, self.core, self.site, unwritten[0][0].footprint)
+            item, cell = unwritten[0]
+            padding = item.shadow is not None and item.shadow.lacks_padding_only(cell, serial)
+            report_unwritten(self.state, self.core, self.site, item.footprint, padding=padding)
         for item, cell in touched:
             if not item.write or item.shadow is None:
                 continue
@@ -267,19 +269,26 @@ class SiteCheck:
         return elements.reshape(-1) if view.flat else elements.reshape(view.rows, view.cols)
 
 
-def report_unwritten(state: BlockState, core: int, site: Site, footprint: Footprint) -> None:
-    """Bytes that were never written are stored to global memory."""
+def report_unwritten(
+    state: BlockState, core: int, site: Site, footprint: Footprint, *, padding: bool = False
+) -> None:
+    """Bytes that were never written are stored to global memory.
+
+    padding: only bytes behind written ones in the same 32 bytes, which a caller may well ignore.
+    """
     launch = state.launch
     name = footprint.view.buffer.name
-    key = ("init", site.stmt.loc, core > 0)
+    key = ("init", padding, site.stmt.loc, core > 0)
     if launch.log.seen(key):
         return
+    what = "padding of" if padding else "bytes of"
     launch.log.add(
         key,
         Finding(
-            code="AI-INIT-001",
-            severity=ERROR,
-            message=f"bytes of {name} that were never written reach global memory "
+            code="AI-INIT-003" if padding else "AI-INIT-001",
+            severity=WARNING if padding else ERROR,
+            message=f"{what} {name} that {'was' if padding else 'were'} never written "
+            f"{'reaches' if padding else 'reach'} global memory "
             f"(block {state.block}, {CORES[core]})",
             kernel=launch.kernel,
             loc=site.stmt.loc,

@@ -20,6 +20,7 @@ from kernels_npu.sim.machine.parallel_checks import ParallelCheck
 from kernels_npu.sim.machine.private_ranges import private_footprints
 from kernels_npu.sim.machine.program import CoreProgram, ViewConstant
 from kernels_npu.sim.machine.shadow import PIPES
+from kernels_npu.sim.machine.sync_watch import SyncWatch
 from kernels_npu.sim.machine.timeline import Timeline
 
 Step = object
@@ -86,6 +87,9 @@ def bind_core(
     runtime.cross_flags = cross_flags
     counts = [0] * len(program.sites)
     gm_bytes = [0] * len(program.sites)
+    if checks.redundancy and checks.races and not state.auto_sync:
+        watch = SyncWatch(program.sites, counts)
+        runtime.watch = None if watch.done else watch
     queues = PipeQueues(runtime) if program.deferred else None
     names: dict[str, object] = {
         **_SERVICES,

@@ -133,7 +133,9 @@ class BlockGroup:
             (state,) = self.states
             for group, shadow in self.global_memory.items():
                 cells = list(shadow.cells.values())
-                self.launch.blocks.add(group, state.block, cells, state.site_of)
+                self.launch.blocks.add(
+                    group, state.block, cells, state.site_of, self.launch.content
+                )
         for shadow in self.global_memory.values():
             shadow.forget()
 

@@ -12,6 +12,7 @@ class Cell:
         "overlaps",
         "pitch",
         "readers",
+        "rewritten",
         "row_bytes",
         "rows",
         "start",
@@ -34,8 +35,20 @@ class Cell:
         self.write_site = -1
         #: agent -> (clock, site) of its last read since the last write
         self.readers: dict[int, tuple[int, int]] = {}
+        #: whether it was written more than once (both vector cores doing the same count as one)
+        self.rewritten = False
         #: block number in which every byte was seen written, else -1
         self.written_in = -1
+
+    @property
+    def place(self) -> tuple[int, int, int, int]:
+        """What tells one range from another."""
+        return self.start, self.rows, self.row_bytes, self.pitch
+
+    @property
+    def written_once(self) -> bool:
+        """Whether its bytes are those of a single write."""
+        return not self.rewritten and not any(o.writer >= 0 for o in self.overlaps if o is not self)
 
     def meets(self, other: Cell) -> bool:
         """Whether the two ranges share a byte; exact for runs and for boxes of one pitch."""

@@ -46,6 +46,7 @@ from kernels_npu.sim.machine.slots import (
     make_slots,
     start_timelines,
 )
+from kernels_npu.sim.machine.sync_hints import idle_barriers, report_useless, unshared_flags
 from kernels_npu.sim.machine.vector_split import same_on_both_cores
 from kernels_npu.sim.passes import AUTO_CV_COMBINE, LoweredKernel, lower
 from kernels_npu.sim.reporting import record_launch
@@ -286,6 +287,7 @@ class CompiledKernel:
                     if any(f.code == "AI-SYNC-002" for f in log.errors()):
                         return
             slots.group.end_launch()
+            report_useless(launch, slots.cores)
         except StopLaunch:
             return
         except Exception as exc:
@@ -311,6 +313,8 @@ class CompiledKernel:
             slot.state.start_block(first + number, poison=launch.config.checks.uninitialised)
             for core in slot.cores:
                 core.runtime.cross_flags = flags
+                if core.runtime.watch is not None:
+                    core.runtime.watch.start_block()
                 if core.queues is not None:
                     core.queues.events.clear()
                 steps = core.program(first + number, max(core.index - 1, 0), *bound.values)
@@ -390,6 +394,9 @@ class CompiledKernel:
             *static_findings(self.name, context, mode.checks),
             *one_sided_barriers(self.lowered, self.target),
         ]
+        if mode.checks.redundancy and not self.lowered.auto_sync:
+            findings += unshared_flags(self.name, programs)
+            findings += idle_barriers(self.name, (self.lowered.cube, self.lowered.vector))
         return _Variant((programs[0], programs[1]), tuple(findings))
 
     def _stage_bytes(self) -> dict[str, int]:

@@ -12,6 +12,7 @@ from kernels_npu.sim.machine.printing import Console
 from kernels_npu.sim.machine.shadow import CORES
 from kernels_npu.sim.machine.sites import Site
 from kernels_npu.sim.machine.sync_advice import Advice
+from kernels_npu.sim.machine.sync_watch import SyncWatch
 
 #: Highest event id that upstream kernels use for flags within a core.
 LAST_EVENT = 15
@@ -31,6 +32,8 @@ class CoreRuntime(CoreReports):
         self.cross_flags: CrossFlags | None = None
         self.check_flags = True
         self.console = Console(CORES[core])
+        #: counts what flags and barriers tell, until enough is known
+        self.watch: SyncWatch | None = None
 
     # ------------------------------------------------------------------ flags
 
@@ -41,9 +44,14 @@ class CoreRuntime(CoreReports):
 
     def fence(self, src: str, dst: str) -> None:
         self.state.monitor.fence(self.number, src, dst)
+        if self.watch is not None:
+            self.watch.fence(src, dst)
 
-    def barrier(self) -> None:
+    def barrier(self, site: int = -1) -> None:
+        """All pipes of the core drain; at `site` when the program asks for it."""
         self.state.monitor.barrier(self.number)
+        if self.watch is not None:
+            self.watch.barrier(site)
 
     def pipe_barrier(self, pipe: str) -> None:
         self.state.monitor.pipe_barrier(self.number, pipe)
@@ -58,6 +66,8 @@ class CoreRuntime(CoreReports):
                 f"use event ids 0 to 7 (the compiler accepts up to {LAST_EVENT})",
             )
         outstanding = self.state.monitor.set_flag(self.number, src, dst, event, site)
+        if self.watch is not None:
+            self.watch.set_flag(src, dst, event)
         if self.check_flags and outstanding > 1:
             self.report(
                 "AI-SYNC-004",
@@ -82,6 +92,8 @@ class CoreRuntime(CoreReports):
                 )
 
     def wait_flag(self, site: int, src: str, dst: str, event: int) -> None:
+        if self.watch is not None:
+            self.watch.wait_flag(site, src, dst, event)
         if not self.state.monitor.wait_flag(self.number, src, dst, event) and self.check_flags:
             self.report(
                 "AI-SYNC-001",

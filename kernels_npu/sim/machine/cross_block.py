@@ -3,10 +3,14 @@
 Blocks are never ordered among each other (without `sync_all`): any byte of global memory that two
 of them touch and one of them writes is a race. Each block leaves its accesses; they are compared
 once, at the end of the launch, by sorting the rows of all ranges.
+
+Blocks that write the same bytes to the same range do no harm, also not to a block that reads the
+range after writing it itself. A digest per written range tells.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -14,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernels_npu.sim.machine.cells import Cell
+from kernels_npu.sim.machine.instruction import AnyArray
 from kernels_npu.sim.machine.sites import Site
 
 #: Overlapping rows examined per storage; beyond it, the count of a race is a lower bound.
@@ -24,17 +29,19 @@ Int64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Touch:
-    """One access of a block to global memory."""
+    """One access of a block to global memory; digest: of the bytes that it wrote, if known."""
 
     block: int
     write: bool
     cell: Cell
     site: Site
     agent: int
+    digest: int | None = None
 
 
-#: Called with (storage group, earlier block's access, later block's access).
-PairSink = Callable[[int, Touch, Touch], None]
+#: Called with (storage group, earlier block's access, later block's access, whether both blocks
+#: wrote equal bytes there).
+PairSink = Callable[[int, Touch, Touch, bool], None]
 
 
 class BlockAccesses:
@@ -42,24 +49,44 @@ class BlockAccesses:
 
     def __init__(self) -> None:
         self._touches: dict[int, list[Touch]] = {}
+        self._digests: dict[tuple[int, int, tuple[int, int, int, int]], int] = {}
 
     def add(
-        self, group: int, block: int, cells: list[Cell], site_of: Callable[[int, int], Site]
+        self,
+        group: int,
+        block: int,
+        cells: list[Cell],
+        site_of: Callable[[int, int], Site],
+        content: Callable[[int, Cell], AnyArray],
     ) -> None:
-        """Take over what a block did to `group`; `site_of(agent, index)` finds its sites."""
+        """Take over what a block did to `group`.
+
+        `site_of(agent, index)` finds its sites, `content(group, cell)` what it left in a range.
+        """
         touches = self._touches.setdefault(group, [])
         for cell in cells:
             for agent, (_, index) in cell.readers.items():
                 touches.append(Touch(block, False, cell, site_of(agent, index), agent))
             if cell.writer >= 0:
                 site = site_of(cell.writer, cell.write_site)
-                touches.append(Touch(block, True, cell, site, cell.writer))
+                digest = None
+                written = content(group, cell) if cell.written_once else None
+                if written is not None and written.size:
+                    digest = zlib.crc32(written.tobytes())
+                    self._digests[(group, block, cell.place)] = digest
+                touches.append(Touch(block, True, cell, site, cell.writer, digest))
 
     def report(self, sink: PairSink) -> None:
         """Call `sink` for pairs of accesses that race."""
         for group, touches in self._touches.items():
             for old, new in _racing(touches):
-                sink(group, old, new)
+                sink(group, old, new, self._equal(group, old, new))
+
+    def _equal(self, group: int, old: Touch, new: Touch) -> bool:
+        """Whether both blocks wrote equal bytes to what one of the two accesses writes."""
+        write, other = (old, new) if old.write else (new, old)
+        known = self._digests.get((group, other.block, write.cell.place))
+        return known is not None and known == write.digest
 
 
 def _racing(touches: list[Touch]) -> Iterator[tuple[Touch, Touch]]:

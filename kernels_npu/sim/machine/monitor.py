@@ -123,6 +123,8 @@ class Monitor:
                     when, where = other.readers[reader]
                     if when > self._known(agent, reader):
                         self.on_hazard("WAR", reader, where, agent, site, cell, other)
+        if cell.writer >= 0 and (cell.write_site != site or cell.writer == agent):
+            cell.rewritten = True
         cell.writer = agent
         cell.write_clock = self._own[agent]
         cell.write_site = site

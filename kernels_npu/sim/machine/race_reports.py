@@ -135,12 +135,18 @@ class RaceReports:
         state = self._group.states[agent // AGENTS_PER_CORE // CORES_PER_BLOCK]
         return _Side(agent, state.block, state.site_of(agent, site), cell, write)
 
-    def between_blocks(self, storage: int, old: Touch, new: Touch) -> None:
-        """Two blocks that nothing can order touch the same bytes of a storage group."""
+    def between_blocks(self, storage: int, old: Touch, new: Touch, equal: bool) -> None:
+        """Two blocks that nothing can order touch the same bytes of a storage group.
+
+        equal: both wrote the same bytes there. Then it does not matter whose are read; that the
+        work is done twice is said once, for the pair of writes.
+        """
         launch = self._group.launch
         assert launch is not None
+        if equal and not (old.write and new.write):
+            return
         kind = "WAW" if old.write and new.write else ("RAW" if old.write else "WAR")
-        key = ("block race", kind, old.site.stmt.loc, new.site.stmt.loc)
+        key = ("block race", kind, equal, old.site.stmt.loc, new.site.stmt.loc)
         if launch.log.seen(key):
             return
         accesses = tuple(
@@ -149,13 +155,15 @@ class RaceReports:
         launch.log.add(
             key,
             Finding(
-                code=_CODES[kind],
-                severity=ERROR,
-                message=f"Potential {kind} hazard detected at GM between blocks",
+                code="AI-RACE-004" if equal else _CODES[kind],
+                severity=WARNING if equal else ERROR,
+                message="blocks write equal bytes to the same place of GM"
+                if equal
+                else f"Potential {kind} hazard detected at GM between blocks",
                 kernel=launch.kernel,
                 loc=new.site.stmt.loc,
                 accesses=accesses,
-                fix=BETWEEN_BLOCKS.text,
+                fix="" if equal else BETWEEN_BLOCKS.text,
             ),
         )
 

@@ -32,6 +32,13 @@ RULES: Mapping[str, Rule] = {
     "AI-RACE-001": _race("RAW"),
     "AI-RACE-002": _race("WAR"),
     "AI-RACE-003": _race("WAW"),
+    "AI-RACE-004": Rule(
+        check="races",
+        rule="blocks that write the same bytes to the same place do no harm, as long as the bytes "
+        "are the same for every input",
+        fix="let one block do the work, or give each block its own part",
+        sanitizer="racecheck: Potential WAW hazard detected",
+    ),
     "AI-SYNC-001": Rule(
         check="flags",
         rule="a wait_flag consumes one set_flag of the same pipes and event id that was issued "
@@ -88,6 +95,12 @@ RULES: Mapping[str, Rule] = {
         rule="an operation that uses event ids itself needs them free",
         fix="use event ids from 2 on for flags that stay set across this operation",
     ),
+    "AI-SYNC-011": Rule(
+        check="redundancy",
+        rule="a flag or barrier costs time on the device; it is of use when something that one "
+        "pipe did is touched by another pipe afterwards",
+        fix="take it out, unless other shapes or values make it needed",
+    ),
     "AI-SYNC-020": Rule(
         check="settings",
         rule="automatic combine assigns a flag or barrier to the core of the operation before it",
@@ -124,6 +137,13 @@ RULES: Mapping[str, Rule] = {
         rule="on-chip memory holds what the last kernel left: only bytes that this block wrote may "
         "reach global memory",
         fix="fill or load all of the buffer that is stored, or store less of it",
+        sanitizer="initcheck: uninitialized read",
+    ),
+    "AI-INIT-003": Rule(
+        check="uninitialised",
+        rule="data moves in blocks of 32 bytes; what stands in a block behind the results is "
+        "whatever the last kernel left, and nobody may rely on it",
+        fix="fill the buffer first, or store less of it",
         sanitizer="initcheck: uninitialized read",
     ),
     "AI-BOUND-001": Rule(

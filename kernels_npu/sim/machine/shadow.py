@@ -173,6 +173,22 @@ class ShadowMemory:
                 covered[max(start, 0) : max(start + other.row_bytes, 0)] = True
         return rows_of(covered, cell, base)
 
+    def lacks_padding_only(self, cell: Cell, serial: int) -> bool:
+        """Whether all that `cell` lacks is the rest of 32-byte blocks that an instruction's result
+        begins. What single elements leave out is no padding."""
+        written = self.bits(cell, serial)
+        ends = {
+            other.start + row * other.pitch + other.row_bytes
+            for other in cell.overlaps
+            if other.written_in == serial
+            for row in range(other.rows)
+        }
+        for row, column in zip(*np.nonzero(~written)):
+            address = cell.start + int(row) * cell.pitch + int(column)
+            if not any(end in ends for end in range(address // 32 * 32 + 1, address + 1)):
+                return False
+        return True
+
     def switch_to_bits(self, serial: int) -> None:
         """From now on every byte has its own bit."""
         if self._bits is not None:

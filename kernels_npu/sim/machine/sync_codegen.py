@@ -23,7 +23,7 @@ def emit_barrier(code: AccessCodegen, site: Site | None = None) -> None:
     if code.traced:
         code.emit(f"X.barrier({-1 if site is None else site.index})")
     if code.monitored:
-        code.emit("R.barrier()")
+        code.emit(f"R.barrier({'' if site is None else site.index})")
     if code.deferred:
         code.emit("yield ('drain', ALL_PIPES)")
 

@@ -82,7 +82,7 @@ def test_reports_name_the_tensor_of_this_launch(rng: np.random.Generator) -> Non
     storage = np.zeros((8, N), np.float32)
     for rows in ([0, 4], [4, 0]):
         record = launch_views(kernel, storage, rows, 2)
-        assert [f.code for f in record.findings] == ["AI-RACE-003"]
+        assert [f.code for f in record.findings] == ["AI-RACE-004"]
         assert {a.tensor for a in record.findings[0].accesses} == {"y"}
 
 

@@ -540,4 +540,5 @@ def test_event_ids_that_operations_use_themselves(
 ) -> None:
     x = np.ones((32, 32), np.float16)
     findings = launch(hidden_event(event, partial=partial), x).record.findings
+    findings = [f for f in findings if f.severity != "hint"]
     assert [f.code for f in findings] == ["AI-SYNC-010"] * count

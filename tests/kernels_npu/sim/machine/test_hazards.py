@@ -271,3 +271,58 @@ def test_blocks_that_write_the_same_rows_race(
     assert race.code == "AI-RACE-003"
     assert {a.block for a in race.accesses} == {0, 1}
     assert race.count == 3
+
+
+def shared_rows(*, by_block: bool, again: bool = False) -> Any:
+    """Every block writes the same rows, reads them, and stores a row of its own."""
+
+    @tilelang.jit(out_idx=[1], workspace_idx=[2])
+    def factory() -> Any:
+        @T.prim_func
+        def blocks(
+            x: T.Tensor((16, 64), "float32"),
+            y: T.Tensor((4, 16, 64), "float32"),
+            w: T.Tensor((16, 64), "float32"),
+        ):
+            with T.Kernel(4, is_npu=True, threads=1) as cid:
+                a = T.alloc_ub([16, 64], "float32")
+                with T.Scope("V"):
+                    T.copy(x, a)
+                    T.barrier_all()
+                    if again:
+                        T.tile.add(a, a, 1.0)
+                        T.barrier_all()
+                        T.copy(a, w)
+                        T.barrier_all()
+                        T.tile.sub(a, a, 1.0)
+                        T.barrier_all()
+                    if by_block:
+                        T.tile.add(a, a, T.cast(cid, "float32"))
+                        T.barrier_all()
+                    T.copy(a, w)
+                    T.barrier_all()
+                    T.copy(w, a)
+                    T.barrier_all()
+                    T.copy(a, y[cid, :, :])
+
+        return blocks
+
+    return factory()
+
+
+def test_equal_bytes_from_several_blocks_are_worth_a_warning(
+    launch: Callable[..., Any], rng: np.random.Generator
+) -> None:
+    x = rng.integers(-9, 9, (16, 64)).astype(np.float32)
+    (finding,) = launch(shared_rows(by_block=False), x).record.findings
+    assert (finding.code, finding.severity) == ("AI-RACE-004", "warning")
+    assert {a.kind for a in finding.accesses} == {"Write"}
+
+
+@pytest.mark.parametrize("change", [{"by_block": True}, {"by_block": False, "again": True}])
+def test_bytes_that_differ_between_blocks_or_in_time_are_errors(
+    launch: Callable[..., Any], rng: np.random.Generator, change: dict[str, bool]
+) -> None:
+    x = rng.integers(-9, 9, (16, 64)).astype(np.float32)
+    result = launch(shared_rows(**change), x)
+    assert {f.code for f in result.errors} == {"AI-RACE-001", "AI-RACE-002", "AI-RACE-003"}

@@ -54,9 +54,15 @@ def test_blocks_that_share_bytes_are_found(touches: list[tuple[int, bool, Cell]]
             cell.writer, cell.write_site = 0, number
         else:
             cell.readers = {0: (1, number)}
-        accesses.add(0, block, [cell], lambda agent, index: index)  # type: ignore[arg-type,return-value]
+        accesses.add(
+            0,
+            block,
+            [cell],
+            lambda agent, index: index,  # type: ignore[arg-type,return-value]
+            lambda group, cell: np.empty(0, np.uint8),
+        )
     pairs = set()
-    accesses.report(lambda group, old, new: pairs.add((id(old.cell), id(new.cell))))
+    accesses.report(lambda group, old, new, equal: pairs.add((id(old.cell), id(new.cell))))
     ordered = sorted(touches, key=lambda t: t[0])
     expected = {
         (id(a), id(b))

@@ -1,0 +1,144 @@
+"""Finds flags and barriers that tell nothing new: what they order is ordered without them.
+
+While a kernel runs for the first time, each core counts what every pipe knows of the work of the
+others, in instructions. A wait or a barrier from which, in all its executions, no pipe learns of
+work that it did not know of could be taken out. As soon as all of a core's are known to be of use,
+or were looked at often enough, nothing is counted any more.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from kernels_npu.sim import ir
+from kernels_npu.sim.machine.sites import Site
+
+#: Executions of a wait or barrier after which it is no longer looked at.
+ENOUGH = 256
+
+#: Pipes whose work is counted; what the scalar unit does is not.
+_PIPES = ("MTE1", "MTE2", "MTE3", "M", "V", "FIX")
+_INDEX = {pipe: index for index, pipe in enumerate(_PIPES)}
+
+Work = list[int]
+
+
+class SyncWatch:
+    """The waits and barriers of one core. counts: executions per site of the core's program."""
+
+    def __init__(self, sites: Sequence[Site], counts: list[int]) -> None:
+        self._sites = sites
+        self._counts = counts
+        self._of_pipe = [[s.index for s in sites if s.pipe == pipe] for pipe in _PIPES]
+        #: the vector unit's flags cover the scalar unit, whose work is not counted
+        self._uncounted = any(s.element for s in sites)
+        self._known: list[Work] = [[0] * len(_PIPES) for _ in _PIPES]
+        self._flags: dict[tuple[str, str, int], deque[Work]] = {}
+        self._executions: dict[int, int] = {}
+        self._undecided = {
+            s.index
+            for s in sites
+            if (
+                isinstance(s.stmt, ir.WaitFlag)
+                and s.stmt.src != "S"
+                and s.stmt.dst != "S"
+                and not (s.stmt.src == "V" and self._uncounted)
+            )
+            or isinstance(s.stmt, ir.PipeBarrier)
+        }
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to find out."""
+        return not self._undecided
+
+    def start_block(self) -> None:
+        """Everything before is over."""
+        self._flags.clear()
+        self._all_know()
+
+    def set_flag(self, src: str, dst: str, event: int) -> None:
+        """A flag is set: it carries what `src` has done and knows of."""
+        if src != "S":
+            self._flags.setdefault((src, dst, event), deque()).append(self._release(src))
+
+    def wait_flag(self, site: int, src: str, dst: str, event: int) -> None:
+        """A flag is waited for at `site`."""
+        queue = self._flags.get((src, dst, event))
+        if not queue:
+            self._undecided.discard(site)  # unpaired: reported as such
+            return
+        work = queue.popleft()
+        if dst == "S":
+            for known in self._known:
+                _learn(known, work)
+        else:
+            self._decide(site, _learn(self._known[_INDEX[dst]], work))
+
+    def fence(self, src: str, dst: str) -> None:
+        """A set and wait inside an operation."""
+        if src == "S":
+            return
+        work = self._release(src)
+        for pipe in _PIPES if dst == "S" else (dst,):
+            _learn(self._known[_INDEX[pipe]], work)
+
+    def barrier(self, site: int = -1) -> None:
+        """All pipes drain; at `site` when the program says so itself."""
+        work = [self._work(index) for index in range(len(_PIPES))]
+        news = any(
+            known[other] < work[other]
+            for index, known in enumerate(self._known)
+            for other in range(len(_PIPES))
+            if other != index
+        )
+        self._all_know()
+        if site >= 0:
+            self._decide(site, news or self._uncounted)
+
+    def useless(self) -> Iterator[tuple[ir.Stmt, int]]:
+        """Statements that told nothing new, with how often they were looked at."""
+        for site, count in self._executions.items():
+            yield self._sites[site].stmt, count
+
+    def useful(self) -> Iterator[ir.Stmt]:
+        """Waits and barriers that are of use, or that were not judged."""
+        for site in self._sites:
+            if isinstance(site.stmt, (ir.WaitFlag, ir.PipeBarrier)):
+                if site.index not in self._executions and site.index not in self._undecided:
+                    yield site.stmt
+
+    def _decide(self, site: int, news: bool) -> None:
+        if site not in self._undecided:
+            return
+        if news:
+            self._undecided.discard(site)
+            self._executions.pop(site, None)
+            return
+        self._executions[site] = self._executions.get(site, 0) + 1
+        if self._executions[site] >= ENOUGH:
+            self._undecided.discard(site)
+
+    def _work(self, index: int) -> int:
+        return sum(self._counts[site] for site in self._of_pipe[index])
+
+    def _release(self, pipe: str) -> Work:
+        index = _INDEX[pipe]
+        work = self._known[index].copy()
+        work[index] = self._work(index)
+        return work
+
+    def _all_know(self) -> None:
+        work = [self._work(index) for index in range(len(_PIPES))]
+        self._known = [work.copy() for _ in _PIPES]
+
+
+def _learn(known: Work, work: Work) -> bool:
+    """Join `work` into `known`; whether that told anything new."""
+    news = False
+    for index, count in enumerate(work):
+        if count > known[index]:
+            known[index] = count
+            news = True
+    return news
