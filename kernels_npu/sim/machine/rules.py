@@ -119,7 +119,8 @@ RULES: Mapping[str, Rule] = {
     ),
     "AI-SYNC-023": Rule(
         check="settings",
-        rule="a workspace that only one core type accesses gets no flag",
+        rule="automatic cross-core flags need an access of the cube program for every access of "
+        "the vector program; one without still gets its half of a flag",
         fix="access it from the other core type, or take 'workspace' out of its name",
     ),
     "AI-SYNC-024": Rule(

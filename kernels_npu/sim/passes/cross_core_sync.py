@@ -75,7 +75,11 @@ def insert(cube: Body, vector: Body) -> tuple[Body, Body, tuple[Note, ...]]:
             for core, point, depth in zip((CUBE, VECTOR), pair, depths):
                 anchors[core].append(_anchor(point, depth, flag_id))
             flag_id += 1
-    notes += _one_sided(points)
+    for number, point in enumerate(sync_points(vector)):
+        if point.workspace not in points[CUBE]:
+            # the compiler forgets to take these out: each keeps its number as a flag of its own
+            anchors[VECTOR].append(_anchor(point, len(point.loops), number))
+            notes.append(_one_sided(point, number))
     notes += _clashes(cube, vector, flag_id)
     return _attach(cube, anchors[CUBE]), _attach(vector, anchors[VECTOR]), tuple(notes)
 
@@ -311,16 +315,17 @@ def _check_directions(workspace: str, cube: SyncPoint, vector: SyncPoint) -> Non
     )
 
 
-def _one_sided(points: dict[str, dict[str, list[SyncPoint]]]) -> Iterator[Note]:
-    for name, group in points[VECTOR].items():
-        if name not in points[CUBE]:
-            yield Note(
-                code="AI-SYNC-023",
-                severity="hint",
-                message=f"workspace {name!r} is accessed by the vector program only; "
-                "it gets no flag",
-                loc=group[0].stmt.loc,
-            )
+def _one_sided(point: SyncPoint, flag_id: int) -> Note:
+    act = "sets flag {} after it, for which the cube program never waits"
+    if not point.writes:
+        act = "waits for flag {} before it, which the cube program never sets"
+    return Note(
+        code="AI-SYNC-023",
+        severity="warning",
+        message=f"workspace {point.workspace!r} is accessed by the vector program only; the "
+        f"compiler {act.format(flag_id)}",
+        loc=point.stmt.loc,
+    )
 
 
 def _clashes(cube: Body, vector: Body, automatic: int) -> Iterator[Note]:

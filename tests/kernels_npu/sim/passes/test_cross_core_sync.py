@@ -106,13 +106,25 @@ def test_names_without_workspace_are_not_paired() -> None:
     assert shape_of(lowered.vector) == ["copy"]
 
 
-def test_vector_only_workspaces_get_no_flag() -> None:
+def test_vector_only_workspaces_get_half_of_a_flag() -> None:
+    """As the compiler generates it: numbered by position among the vector program's accesses."""
     k = Kernel()
-    ub = k.alloc("ub", (16, 16))
-    k.copy(ub, k.gm("workspace_v", (16, 16)))
+    l0c, ub = k.alloc("l0c", (16, 16), "float32", "l0c"), k.alloc("ub", (16, 16))
+    shared, own = k.gm("workspace_1", (16, 16)), k.gm("workspace_v", (16, 16))
+    k.copy(l0c, shared)
+    k.copy(shared, ub)
+    with k.loop("i", 3):
+        k.copy(ub, own)
+        k.copy(own, ub)
     lowered = k.lower(auto_cv_combine=True, auto_cross_core_sync=True)
-    assert shape_of(lowered.vector) == ["copy"]
-    assert codes(lowered) == ["AI-SYNC-023"]
+    assert shape_of(lowered.cube) == ["copy", "set 0 FIX"]
+    assert shape_of(lowered.vector) == [
+        "wait 0",
+        "copy",
+        ["for i", "copy", "set 1 MTE3", "wait 2", "copy"],
+    ]
+    assert codes(lowered) == ["AI-SYNC-023", "AI-SYNC-023"]
+    assert all(note.severity == "warning" for note in lowered.notes)
 
 
 def test_atomic_adds_are_writes() -> None:
