@@ -59,8 +59,8 @@ def next_power_of_2(x: int) -> int:
 
 
 def cdiv(a: int, b: int) -> int:
-    """`a / b`, rounded up."""
-    return -(-a // b)
+    """`a / b`, rounded up; for a symbolic `a` division truncates, so the sum comes first."""
+    return (a + b - 1) // b
 
 
 def determine_platform(platform: str = "auto") -> str:

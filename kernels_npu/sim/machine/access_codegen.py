@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from kernels_npu.errors import SimulationError
 from kernels_npu.sim import ir
 from kernels_npu.sim.config import Checks
 from kernels_npu.sim.machine.expressions import ExpressionWriter, loads_of, multiple_of, parts_of
@@ -36,6 +37,7 @@ class AccessCodegen:
         deferred: bool,
         tracked: frozenset[int],
         auto_sync: bool,
+        short: frozenset[int] = frozenset(),
         traced: bool = False,
     ) -> None:
         self.func = func
@@ -45,6 +47,7 @@ class AccessCodegen:
         self.checks = checks
         self.deferred = deferred
         self.tracked = tracked
+        self.short = short
         self.auto_sync = auto_sync
         self.traced = traced
         self.lines: list[str] = []
@@ -144,8 +147,25 @@ class AccessCodegen:
         kind = "F" if flat else "G"
         if buffer.alias_of is None:
             return f"{kind}{self._tensor_index[buffer.uid]}"
+        self.refuse_short(buffer, "is viewed with another shape or dtype")
         self.tensor_views[buffer.uid] = buffer
         return f"{kind}v{buffer.uid}"
+
+    def refuse_short(self, buffer: ir.Buffer, use: str) -> None:
+        """Refuse a use of a tensor whose accesses cannot be tested one by one.
+
+        Raises:
+            SimulationError: AI-BOUND-007 when the tensor has fewer bytes than declared.
+        """
+        if self.tensor_of(buffer) in self.short:
+            raise SimulationError(
+                "AI-BOUND-007",
+                f"{buffer.name} has fewer bytes than its declared shape {list(buffer.shape)} and "
+                f"{use}",
+                where=self.current.loc,
+                rule="a kernel addresses a tensor with its declared shape",
+                fix="pass a tensor of the declared shape",
+            )
 
     # ------------------------------------------------------------------ scalar access
 
@@ -170,21 +190,23 @@ class AccessCodegen:
         self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...], what: str
     ) -> None:
         """The bounds test of one element of a global tensor."""
-        if not self.checks.bounds:
-            return
-        tests = []
-        for i, d in zip(indices, buffer.shape):
-            size = ir.as_expr(d)
-            if isinstance(size, ir.Const) and self.writer.within(i, 0, int(size.value) - 1):
-                continue
-            tests.append(f"0 <= {self.writer.text(i)} < {self.writer.text(size)}")
-        if not tests:
-            return
-        site = self.site(self.current, what, "S", ())
-        where = ", ".join(self.writer.text(i) for i in indices)
-        self.emit(f"if not ({' and '.join(tests)}):")
         tensor = self.tensor_of(buffer)
-        self.emit(f"    R.out_of_bounds({site.index}, {tensor}, ({where},))")
+        tests = []
+        if self.checks.bounds:
+            for i, d in zip(indices, buffer.shape):
+                size = ir.as_expr(d)
+                if isinstance(size, ir.Const) and self.writer.within(i, 0, int(size.value) - 1):
+                    continue
+                tests.append(f"0 <= {self.writer.text(i)} < {self.writer.text(size)}")
+        if tests:
+            site = self.site(self.current, what, "S", ())
+            where = ", ".join(self.writer.text(i) for i in indices)
+            self.emit(f"if not ({' and '.join(tests)}):")
+            self.emit(f"    R.out_of_bounds({site.index}, {tensor}, ({where},))")
+        if tensor in self.short:
+            site = self.site(self.current, what, "S", ())
+            end = f"{self.writer.address(indices, buffer.shape)} + 1"
+            self.emit(f"if {end} > F{tensor}.size: R.beyond_bytes({site.index}, {tensor}, {end})")
 
     def emit_gm_element_check(
         self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...], *, write: bool

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from kernels_npu.errors import SimulationError
 from kernels_npu.sim import ir
 from kernels_npu.sim.dtypes import canonical, numpy_dtype
 from kernels_npu.sim.machine.instruction import AnyArray
 from kernels_npu.sim.machine.memory import GmArg
+from kernels_npu.sim.machine.operands import strides_of
 from kernels_npu.sim.machine.scalar_math import round_to, wrap_int
 from kernels_npu.sim.scalar_ops import fold_binary, fold_unary, is_float
 
@@ -20,7 +23,8 @@ class BoundArguments:
 
     values: scalar parameters, symbolic dimensions, then per tensor its declared and flat view.
     groups: per tensor (storage group, byte offset); overlapping tensors share a group.
-    flat: per tensor its flat view.
+    flat: per tensor its flat view. short: tensors with fewer bytes than their declared shape; what
+    the kernel declares may be an upper bound, so accesses decide.
     """
 
     grid: int
@@ -28,6 +32,7 @@ class BoundArguments:
     tensor_names: tuple[str, ...]
     groups: tuple[tuple[int, int], ...]
     flat: tuple[AnyArray, ...]
+    short: frozenset[int] = frozenset()
 
 
 def evaluate(expr: ir.Expr | int, dims: dict[int, int | float]) -> int | float:
@@ -55,7 +60,7 @@ def bind_arguments(func: ir.PrimFunc, args: Sequence[GmArg | int | float]) -> Bo
 
     Raises:
         SimulationError: AI-TYPE-020 (count), AI-TYPE-021 (kind or dtype),
-            AI-TYPE-022 (unbound dimension), AI-BOUND-007 (too few bytes).
+            AI-TYPE-022 (unbound dimension).
     """
     if len(args) != len(func.params):
         raise SimulationError(
@@ -88,8 +93,11 @@ def bind_arguments(func: ir.PrimFunc, args: Sequence[GmArg | int | float]) -> Bo
             raise _unbound(func, var)
     values: list[object] = [*scalars, *(dims[var.uid] for var in symbolic_dims(func))]
     flat_views = []
-    for param, arg in tensors:
-        shaped, flat = _views(func, param, arg, dims)
+    short: set[int] = set()
+    for index, (param, arg) in enumerate(tensors):
+        shaped, flat = _views(param, arg, dims)
+        if shaped.size > flat.size:
+            short.add(index)
         values += (shaped, flat)
         flat_views.append(flat)
     return BoundArguments(
@@ -98,6 +106,7 @@ def bind_arguments(func: ir.PrimFunc, args: Sequence[GmArg | int | float]) -> Bo
         tensor_names=tuple(p.name for p, _ in tensors),
         groups=_storage_groups(flat_views),
         flat=tuple(flat_views),
+        short=frozenset(short),
     )
 
 
@@ -140,26 +149,23 @@ def _vars_in(expr: ir.Expr | int) -> list[ir.Var]:
     return []
 
 
-def _views(
-    func: ir.PrimFunc, param: ir.Buffer, arg: GmArg, dims: dict[int, int | float]
-) -> tuple[AnyArray, AnyArray]:
+def _views(param: ir.Buffer, arg: GmArg, dims: dict[int, int | float]) -> tuple[AnyArray, AnyArray]:
+    """The tensor as declared, and its elements in a row.
+
+    Where there are fewer bytes than declared, the declared view reaches beyond them: programs must
+    test each access (`short`).
+    """
     shape = tuple(int(evaluate(d, dims)) for d in param.shape)
     element = numpy_dtype(param.dtype)
     count = 1
     for size in shape:
         count *= size
-    if count * element.itemsize > arg.data.size:
-        raise SimulationError(
-            "AI-BOUND-007",
-            f"{func.name}: {param.name} is declared {list(shape)} {param.dtype} "
-            f"({count * element.itemsize} bytes), the tensor given has {list(arg.shape)} "
-            f"({arg.data.size} bytes)",
-            where=func.loc,
-            rule="a kernel addresses a tensor with its declared shape",
-            fix="pass a tensor of the declared shape",
-        )
-    flat = arg.data[: count * element.itemsize].view(element)
-    return flat.reshape(shape), flat
+    present = arg.data.size // element.itemsize
+    flat = arg.data[: min(count, present) * element.itemsize].view(element)
+    if count <= present:
+        return flat.reshape(shape), flat
+    strides = tuple(stride * element.itemsize for stride in strides_of(shape))
+    return np.lib.stride_tricks.as_strided(flat, shape, strides), flat
 
 
 def _wrong_kind(func: ir.PrimFunc, name: str, expected: str, actual: str) -> SimulationError:

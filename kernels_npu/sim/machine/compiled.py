@@ -81,7 +81,8 @@ class _Mode:
 
     deferred: instructions are queued per pipe. tracked: tensors whose accesses are checked.
     traced: issues are reported to the cores' timelines. debugged: the programs run under the
-    debugger, with these breakpoints; None is without.
+    debugger, with these breakpoints; None is without. short: tensors whose accesses must be
+    tested against the bytes that there are.
     """
 
     deferred: bool
@@ -89,6 +90,7 @@ class _Mode:
     tracked: Tracked
     traced: bool = False
     debugged: tuple[Breakpoint, ...] | None = None
+    short: Tracked = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +192,12 @@ class CompiledKernel:
         )
         with self._lock:
             bound = bind_arguments(self.func, args)
-            mode = _Mode(deferred=False, checks=settings.checks, tracked=self._tracked(bound))
+            mode = _Mode(
+                deferred=False,
+                checks=settings.checks,
+                tracked=self._tracked(bound),
+                short=bound.short,
+            )
             variant = self._generate(mode)
             alive = bound.grid if self._all_together else 1
             slots = make_slots(self.lowered, variant.programs, self.vector_cores, alive, settings)
@@ -213,6 +220,7 @@ class CompiledKernel:
             tracked=self._tracked(bound),
             traced=trace is not None,
             debugged=config.breakpoints if config.breakpoints or self._has_breakpoint else None,
+            short=bound.short,
         )
         if mode not in self._variants:
             self._variants[mode] = self._generate(mode)
@@ -380,6 +388,7 @@ class CompiledKernel:
                 tracked=mode.tracked,
                 auto_sync=self.lowered.auto_sync,
                 traced=mode.traced,
+                short=mode.short,
             )
             for name, var in self._named_vars():
                 codegen.writer.bind(var, name, EXTENTS if name.startswith("d") else None)

@@ -56,6 +56,20 @@ class CoreReports:
             "guard the access, or correct the index (block ids and slots come from the caller)",
         )
 
+    def beyond_bytes(self, site: int, tensor: int, end: int) -> None:
+        """A tensor with fewer bytes than its declared shape is accessed behind its last one."""
+        launch = self.state.launch
+        present = launch.tensors[tensor]
+        self._stop(
+            ("bytes", site),
+            "AI-BOUND-007",
+            f"{self.sites[site].op} reaches element {end - 1} of {launch.tensor_names[tensor]}; the "
+            f"tensor given has {present.size} ({present.nbytes} bytes), fewer than the kernel "
+            "declares",
+            site,
+            "pass a tensor of the declared shape, or bound the access by the size that is passed",
+        )
+
     def stores_unwritten(self, load: int) -> None:
         """An element that was never written, read at site `load`, is stored to global memory."""
         site = self.sites[load]

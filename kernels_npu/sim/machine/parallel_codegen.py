@@ -99,6 +99,7 @@ class _Assignment:
 
     def _array(self, buffer: ir.Buffer) -> str:
         if buffer.scope == "global":
+            self.generator.refuse_short(buffer, "is used in T.Parallel")
             return self.generator.tensor_name(buffer)
         shape = shape_of(buffer, self.generator.func.loc)
         count = int(np.prod(shape, dtype=np.int64))

@@ -41,12 +41,21 @@ def emit_rect(code: AccessCodegen, site: Site, rect: Rect) -> tuple[str, str]:
         row = mins[rect.row_dim]
         parts[rect.row_dim] = f"{row}:{row} + {texts.rows}"
         code.emit(f"{name} = {tensor}[{', '.join(parts)}]")
-    if index not in code.tracked or not code.monitored:
+    short, monitored = index in code.short, index in code.tracked and code.monitored
+    if not short and not monitored:
         return name, ""
     position = mins[0]
     for start, size in zip(mins[1:], texts.shape[1:]):
         position = f"({position} * {size} + {start})"
     pitch = f"{name}.strides[0] // {name}.itemsize"
+    if short:
+        end = f"{position} + ({name}.shape[0] - 1) * ({pitch}) + {name}.shape[1]"
+        code.emit(
+            f"if {name}.size and {end} > F{index}.size: "
+            f"R.beyond_bytes({site.index}, {index}, {end})"
+        )
+    if not monitored:
+        return name, ""
     return name, f"({position}, {name}.shape[0], {name}.shape[1], {pitch})"
 
 

@@ -8,7 +8,13 @@ import numpy as np
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine import cost
-from kernels_npu.sim.machine.instruction import AnyArray, Instruction, LoweringContext, lowers
+from kernels_npu.sim.machine.instruction import (
+    AnyArray,
+    Instruction,
+    LoweringContext,
+    TaintRule,
+    lowers,
+)
 from kernels_npu.sim.machine.operands import View, flat_view
 from kernels_npu.sim.machine.ops.elementwise import check_scalar, clamped, typed_scalar
 
@@ -85,7 +91,7 @@ def lower_compare(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         reads=reads,  # type: ignore[arg-type]
         writes=(dst,),
         cycles=cost.vector(first.count * first.itemsize),
-        taint=lambda sources, shape: np.full(shape, all(s.all() for s in sources)),
+        taint=_compare_taint(8 * dst.itemsize),
         scalar_barrier=isinstance(second, ir.Load),
     )
 
@@ -115,14 +121,34 @@ def lower_select(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         reads=(bits, first) if scalar else (bits, first, other),  # type: ignore[arg-type]
         writes=(dst,),
         cycles=cost.vector(dst.count * dst.itemsize),
-        taint=_select_taint,
+        taint=_select_taint(8 * mask.itemsize, lanes),
         scalar_barrier=isinstance(second, ir.Load),
     )
 
 
-def _select_taint(sources: list[AnyArray], shape: tuple[int, ...]) -> AnyArray:
-    # The mask decides at run time which side is taken; both sides must be written.
-    result = np.full(shape, sources[0].all())
-    for source in sources[1:]:
-        result &= source.reshape(shape)
-    return result
+def _compare_taint(bits: int) -> TaintRule:
+    """Written elements of the mask, of `bits` bits: those with a bit of a written element.
+
+    The other bits of such an element select among elements that are unwritten themselves.
+    """
+
+    def taint(sources: list[AnyArray], shape: tuple[int, ...]) -> AnyArray:
+        written = np.zeros(shape[0] * bits, dtype=bool)
+        compared = np.logical_and.reduce(sources)
+        written[: compared.size] = compared[: written.size]
+        return written.reshape(shape[0], bits).any(axis=1)
+
+    return taint
+
+
+def _select_taint(bits: int, lanes: int) -> TaintRule:
+    """The mask decides at run time which side is taken, so both sides must be written."""
+
+    def taint(sources: list[AnyArray], shape: tuple[int, ...]) -> AnyArray:
+        mask, *sides = sources
+        result = np.resize(np.repeat(mask, bits)[:lanes], shape)
+        for side in sides:
+            result = result & side.reshape(shape)
+        return result
+
+    return taint

@@ -103,3 +103,55 @@ def test_grid_is_computed_like_the_device_host_code(
     x = np.full((8, 8), 9, np.int32)
     assert launch(factory(), n, x).record.findings == ()
     assert [v for v in x[:, 0].tolist() if v != 9] == expected
+
+
+@pytest.mark.parametrize("schedule", [("eager", 0), ("late", 0)])
+@pytest.mark.parametrize(("rows", "codes"), [(4, set()), (5, {"AI-BOUND-007"})])
+def test_a_declared_shape_may_be_an_upper_bound(
+    launch: Callable[..., Any],
+    rng: np.random.Generator,
+    rows: int,
+    codes: set[str],
+    schedule: tuple[str, int],
+) -> None:
+    """Only accesses behind the bytes that there are get reported, by copies and by elements."""
+
+    @tilelang.jit(pass_configs=SYNCED)
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(n: T.int32, x: T.Tensor((1000, 64), "float32"), s: T.Tensor((99,), "int32")):
+            with T.Kernel(n, is_npu=True, threads=1) as cid:
+                a = T.alloc_ub([1, 64], "float32")
+                T.copy(x[cid, :], a)
+                T.tile.add(a, a, 1.0)
+                T.copy(a, x[cid, :])
+                with T.Scope("V"):
+                    s[cid] = s[cid] + cid
+
+        return kernel
+
+    x = rng.standard_normal((4, 64)).astype(np.float32)
+    s = rng.integers(0, 9, rows, dtype=np.int32)
+    before, total = x.copy(), s.copy()
+    result = launch(factory(), rows, x, s, schedule=schedule)
+    assert result.codes == codes
+    if not codes:
+        np.testing.assert_array_equal(x, before + 1)
+        np.testing.assert_array_equal(s, total + np.arange(rows))
+
+
+def test_an_element_behind_the_last_byte(launch: Callable[..., Any]) -> None:
+    @tilelang.jit(pass_configs=SYNCED)
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(x: T.Tensor((8, 8), "int32"), s: T.Tensor((99,), "int32")):
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
+                a = T.alloc_ub([1, 8], "int32")
+                T.tile.fill(a, s[40])
+                T.copy(a, x[0, :])
+
+        return kernel
+
+    x = np.zeros((8, 8), np.int32)
+    assert launch(factory(), x, np.zeros(41, np.int32)).codes == set()
+    assert launch(factory(), x, np.zeros(40, np.int32)).codes == {"AI-BOUND-007"}

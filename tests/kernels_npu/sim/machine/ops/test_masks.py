@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels_npu.sim.frontend import T
-from tests.kernels_npu.sim.machine.ops.conftest import UNUSED, tile_kernel
+from kernels_npu.sim.frontend import T, tilelang
+from tests.kernels_npu.sim.machine.ops.conftest import SYNCED, UNUSED, tile_kernel
 
 PATTERNS = {
     "P0101": slice(0, None, 2),
@@ -165,3 +165,34 @@ def test_pto_ignores_the_base_of_a_gather(
     assert result.codes == codes
     if not codes:
         np.testing.assert_array_equal(result.outputs[0], a[8:16])
+
+
+@pytest.mark.parametrize(("columns", "codes"), [(20, set()), (21, {"AI-INIT-001"})])
+def test_unwritten_lanes_stay_apart_through_compare_and_select(
+    launch: Callable[..., Any], sample: Callable[..., Any], columns: int, codes: set[str]
+) -> None:
+    """20 of 64 columns are loaded; storing them alone is fine although whole rows are computed."""
+    a = sample((4, 20), "float32")
+
+    @tilelang.jit(out_idx=[1], pass_configs=SYNCED, target="pto")
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(a: T.Tensor((4, 20), "float32"), b: T.Tensor((4, columns), "float32")):
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
+                x = T.alloc_ub((4, 64), "float32")
+                z = T.alloc_ub((4, 64), "float32")
+                mask = T.alloc_ub((32,), "uint8")
+                for i in T.serial(4):
+                    T.copy(a[i, 0], x[i, :20])
+                T.tile.mul(z, x, 2.0)
+                T.tile.compare(mask, x, 0.0, "GT")
+                T.tile.select(z, mask, x, z, "VSEL_TENSOR_TENSOR_MODE")
+                for i in T.serial(4):
+                    T.copy(z[i, :columns], b[i, :])
+
+        return kernel
+
+    result = launch(factory(), a)
+    assert {f.code for f in result.errors} == codes
+    if not codes:
+        np.testing.assert_array_equal(result.outputs[0], np.where(a > 0, a, 2 * a))
