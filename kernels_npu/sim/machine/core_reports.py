@@ -63,8 +63,8 @@ class CoreReports:
         self._stop(
             ("bytes", site),
             "AI-BOUND-007",
-            f"{self.sites[site].op} reaches element {end - 1} of {launch.tensor_names[tensor]}; the "
-            f"tensor given has {present.size} ({present.nbytes} bytes), fewer than the kernel "
+            f"{self.sites[site].op} reaches element {end - 1} of {launch.tensor_names[tensor]}; "
+            f"the tensor given has {present.size} ({present.nbytes} bytes), fewer than the kernel "
             "declares",
             site,
             "pass a tensor of the declared shape, or bound the access by the size that is passed",

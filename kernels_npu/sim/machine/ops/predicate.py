@@ -146,9 +146,9 @@ def _select_taint(bits: int, lanes: int) -> TaintRule:
 
     def taint(sources: list[AnyArray], shape: tuple[int, ...]) -> AnyArray:
         mask, *sides = sources
-        result = np.resize(np.repeat(mask, bits)[:lanes], shape)
+        decided: AnyArray = np.resize(np.repeat(mask, bits)[:lanes], shape)
         for side in sides:
-            result = result & side.reshape(shape)
-        return result
+            decided &= side.reshape(shape)
+        return decided
 
     return taint
