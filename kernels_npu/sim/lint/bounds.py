@@ -67,6 +67,7 @@ class _Walker:
                     self._region(stmt, operand, certain=certain)
             if stmt.op == "copy":
                 self._tile_beyond_tensor(stmt)
+                self._less_than_its_tile(stmt)
         if isinstance(stmt, ir.Let):
             self.ranges.let(stmt.var, stmt.value)
         elif isinstance(stmt, ir.For):
@@ -113,6 +114,31 @@ class _Walker:
                     self._report(stmt, region.buffer, start, span, 1, limit)
             elif length is not None and self._leaves(span, length, limit, certain):
                 self._report(stmt, region.buffer, start, span, length, limit)
+
+    def _less_than_its_tile(self, stmt: ir.TileOp) -> None:
+        """A load whose constant extents are smaller than the tile: the rest is filled."""
+        source, tile = stmt.operands[:2]
+        if not isinstance(source, ir.Region) or source.buffer.scope != "global":
+            return
+        target = operand_buffer(tile)
+        if target is None or target.scope not in ("ub", "l1"):
+            return
+        extents = tile.extents if isinstance(tile, ir.Region) else target.shape
+        ours = [n for e in source.extents if (n := _constant(e)) != 1]
+        theirs = [n for e in extents if (n := _constant(e)) != 1]
+        if None in ours or None in theirs or ours == theirs:
+            return
+        if all(a <= b for a, b in zip(reversed(ours), reversed(theirs)) if a and b):
+            self.findings.append(
+                Finding(
+                    code="AI-BOUND-018",
+                    severity=HINT,
+                    message=f"copy moves {ours} of {source.buffer.name} into {theirs} of "
+                    f"{target.name}; the rest of the tile is padded",
+                    kernel=self.func.name,
+                    loc=stmt.loc,
+                )
+            )
 
     def _tile_beyond_tensor(self, stmt: ir.TileOp) -> None:
         """A tile larger than the whole tensor: its border is padded or cut off in every block."""

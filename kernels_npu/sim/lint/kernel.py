@@ -10,7 +10,7 @@ from kernels_npu.sim.frontend.jit import JITKernel
 from kernels_npu.sim.lint.bounds import out_of_bounds
 from kernels_npu.sim.lint.collecting import Candidate
 from kernels_npu.sim.lint.report import KernelReport, MemoryUse, parameter_text
-from kernels_npu.sim.lint.structure import structural_findings
+from kernels_npu.sim.lint.structure import structural_findings, unwritten_reads
 from kernels_npu.sim.machine.compiled import CompiledKernel
 from kernels_npu.sim.machine.findings import Finding
 from kernels_npu.sim.machine.launch_reports import refusal
@@ -46,8 +46,11 @@ def lint_kernel(
     try:
         compiled = CompiledKernel(func, chosen, configs, soc)
         configured = compiled.used_bytes
-        findings += compiled.static_findings()
+        static = compiled.static_check()
+        findings += static.findings
         findings += structural_findings(compiled.lowered, kernel.out_idx)
+        if not static.refused:  # else what writes a buffer may be missing from the programs
+            findings += unwritten_reads(compiled.lowered, static.programs)
         findings += out_of_bounds(compiled.lowered)
     except AscendInferError as error:
         findings.append(refusal(func.name, error, func.loc))

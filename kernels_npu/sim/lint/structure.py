@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kernels_npu.sim import ir
+from kernels_npu.sim.dtypes import bytes_of
 from kernels_npu.sim.ir_printer import format_expr
 from kernels_npu.sim.machine.compiled import written_tensors
 from kernels_npu.sim.machine.findings import ERROR, WARNING, Finding
+from kernels_npu.sim.machine.program import CoreProgram
 from kernels_npu.sim.passes import LoweredKernel
 from kernels_npu.sim.passes.ownership import CUBE, VECTOR
+from kernels_npu.sim.passes.rewriting import element_count
 
 #: Event ids that the hardware documents per pair of pipes; 8 to 15 are seen to work.
 _EVENT_IDS, _USABLE_IDS = 8, 16
@@ -65,6 +68,34 @@ def _unwritten(lowered: LoweredKernel, out_idx: Sequence[int]) -> Iterator[Findi
             None,
             "copy the result to a tensor parameter",
         )
+
+
+def unwritten_reads(lowered: LoweredKernel, programs: Sequence[CoreProgram]) -> Iterator[Finding]:
+    """Reads of buffers into whose bytes nothing is ever written."""
+    sites = [site for program in programs for site in program.sites]
+    written = {f.view.buffer for s in sites for f in s.footprints if f.write}
+    placed = [(b.scope, *_range(lowered, b)) for b in written if b in lowered.placements]
+    for site in sites:
+        for footprint in site.footprints:
+            buffer = footprint.view.buffer
+            if footprint.write or footprint.conditional or buffer not in lowered.placements:
+                continue
+            first, last = _range(lowered, buffer)
+            if not any(s == buffer.scope and a < last and first < b for s, a, b in placed):
+                yield _finding(
+                    lowered,
+                    "AI-INIT-003",
+                    WARNING,
+                    f"{site.op} reads {buffer.name}, which nothing ever writes",
+                    site.stmt,
+                    f"load or fill {buffer.name} first",
+                )
+
+
+def _range(lowered: LoweredKernel, buffer: ir.Buffer) -> tuple[int, int]:
+    """The bytes that a buffer occupies in its memory."""
+    start = lowered.placements[buffer]
+    return start, start + (element_count(buffer) or 0) * bytes_of(buffer.dtype)
 
 
 def _flags(lowered: LoweredKernel) -> Iterator[Finding]:

@@ -94,6 +94,18 @@ class _Mode:
 
 
 @dataclass(frozen=True, eq=False)
+class StaticCheck:
+    """What can be said without executing, and the programs of both core types it was said about.
+
+    refused: how many statements cannot be executed; the programs lack them.
+    """
+
+    programs: tuple[CoreProgram, CoreProgram]
+    findings: tuple[Finding, ...]
+    refused: int
+
+
+@dataclass(frozen=True, eq=False)
 class _Variant:
     """Programs for one way to run, and the static findings of generating them."""
 
@@ -354,8 +366,8 @@ class CompiledKernel:
 
     # ------------------------------------------------------------------ preparation
 
-    def static_findings(self, checks: Checks | None = None) -> tuple[Finding, ...]:
-        """What can be said without executing: passes, operand rules, sizes, alignment.
+    def static_check(self, checks: Checks | None = None) -> StaticCheck:
+        """The findings of passes, operand rules, sizes and alignment.
 
         Unlike a launch, which stops at the first statement that the machine cannot execute, it goes
         on and reports each of them.
@@ -364,7 +376,8 @@ class CompiledKernel:
         refused: list[AscendInferError] = []
         mode = _Mode(deferred=False, checks=checks or Checks(), tracked=everything)
         variant = self._generate(mode, refused)
-        return (*variant.findings, *(refusal(self.name, error) for error in refused))
+        findings = (*variant.findings, *(refusal(self.name, error) for error in refused))
+        return StaticCheck(variant.programs, findings, len(refused))
 
     def _tracked(self, bound: BoundArguments) -> Tracked:
         """Tensors whose storage the kernel writes: only they can take part in a hazard."""

@@ -49,13 +49,13 @@ def refusal(
     kernel: str, error: AscendInferError, fallback: SourceLocation | None = None
 ) -> Finding:
     """A statement that the compiler refuses, or (a warning) the machine, as a finding."""
-    rule = f" (rule: {error.rule})" if error.rule else ""
     return Finding(
         code=error.code,
         severity=WARNING if isinstance(error, UnsupportedError) else ERROR,
-        message=error.what + rule,
+        message=error.what,
         kernel=kernel,
         loc=error.where if isinstance(error.where, SourceLocation) else fallback,
+        rule=error.rule or "",
         fix=error.fix or "",
     )
 

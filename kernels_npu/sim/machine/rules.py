@@ -337,6 +337,46 @@ RULES: Mapping[str, Rule] = {
         rule="scratch space of a library call is reserved by a buffer",
         fix="use T.reduce_sum",
     ),
+    "AI-BOUND-016": Rule(
+        check="bounds",
+        rule="what lies outside of a tensor is padded on a load and left out on a store",
+        fix="allocate the tile no larger than the tensor, or check the block sizes",
+    ),
+    "AI-BOUND-017": Rule(
+        check="bounds",
+        rule="M and N of a matrix product are multiples of 16, K of 32 bytes",
+        fix="allocate the padded size; copies from global memory clear the rest",
+    ),
+    "AI-BOUND-018": Rule(
+        check="bounds",
+        rule="a copy from global memory pads what it does not move of its tile",
+        fix="give both sides the same extents, or set pad_value to what the tail needs",
+    ),
+    "AI-INIT-002": Rule(
+        check="uninitialised",
+        rule="a kernel writes every output that the launch allocates",
+        fix="copy the result into it, or correct out_idx",
+    ),
+    "AI-INIT-003": Rule(
+        check="uninitialised",
+        rule="on-chip memory holds what the kernel before left there",
+        fix="load or fill the buffer before it is read",
+    ),
+    "AI-SRC-061": Rule(
+        check="always",
+        rule="operands of gemm_v0 are in L1, L1 and L0C, those of mma in L0A, L0B and L0C",
+        fix="allocate them with T.alloc_L1 (T.alloc_L0A, T.alloc_L0B) and T.alloc_L0C",
+    ),
+    "AI-TYPE-010": Rule(
+        check="dtypes",
+        rule="CAST_NONE is for conversions that lose nothing",
+        fix='use "CAST_RINT"',
+    ),
+    "AI-TYPE-011": Rule(
+        check="dtypes",
+        rule="a mask is a buffer of packed bits, as T.tile.compare writes it",
+        fix="compare into a uint8 buffer of one bit per element",
+    ),
     **SPLIT_RULES,
 }
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.passes import allocation_order, cross_core_sync, cv_split, program_text
+from kernels_npu.sim.passes.device_code import check_device_code
 from kernels_npu.sim.passes.layouts import effective_layouts
 from kernels_npu.sim.passes.memory_planning import plan_memory
 from kernels_npu.sim.passes.notes import Note
@@ -77,8 +78,8 @@ def lower(
     Unknown keys of `pass_configs` are ignored, as the compiler does with foreign options.
 
     Raises:
-        KernelSourceError: what the compiler rejects (codes AI-SRC-04x, AI-SYNC-02x, AI-MEM-0xx,
-            AI-VID-0xx).
+        KernelSourceError: what the compiler rejects (see `device_code`, and codes AI-SRC-04x,
+            AI-SYNC-02x, AI-MEM-0xx, AI-VID-0xx).
     """
     on = {name: bool(pass_configs.get(name, False)) for name in PASS_CONFIGS}
     func, notes = infer_scopes(func)
@@ -92,6 +93,7 @@ def lower(
     func, layout_notes = effective_layouts(connected.func)
     notes += connected.notes + layout_notes
 
+    notes += check_device_code(func, target)
     versions = Versions()
     homes = allocation_order.homes(program_text.build((func.body,), temporaries).nodes)
     accesses = Accesses(temporaries, versions.origin)

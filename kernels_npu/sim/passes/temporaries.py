@@ -245,11 +245,6 @@ def _pto_sort(op: ir.TileOp) -> tuple[_Need, ...]:
     else:
         factor = 6 if op.op == "topk" else 4
     count = _count(op, _SRC)
-    source = operand_buffer(op.operands[_SRC])
-    if (
-        op.op == "topk" and source is not None
-    ):  # upstream adds the extents up instead of multiplying
-        count = align_up(sum(static_int(extent) or 0 for extent in source.shape))
     return (_Need(count=factor * count, dtype=dtype),)
 
 

@@ -157,6 +157,13 @@ def lower_cast(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         )
     dst, src = (counted(stmt, whole, size, context) for whole in (whole_dst, whole_src))
     conversion_pair(stmt, dst, src, context)
+    if mode == "CAST_NONE" and (dst.buffer.dtype, src.buffer.dtype) == ("bfloat16", "float32"):
+        context.note(
+            "AI-TYPE-010",
+            "warning",
+            f"cast of {src.buffer.name} to bfloat16 with CAST_NONE: this conversion always rounds",
+            stmt,
+        )
     scaled = is_scaled(dst.buffer.dtype, src.buffer.dtype)
     convert = converter(dst.buffer.dtype, src.buffer.dtype, mode)
     if dst.overruns or src.overruns:

@@ -20,6 +20,9 @@ from kernels_npu.sim.machine.instruction import (
 from kernels_npu.sim.machine.memory import POISON
 from kernels_npu.sim.machine.operands import View, tile_view
 
+#: Rows and columns of the blocks in which L0C holds a matrix.
+_FRACTAL = 16
+
 _ACCUMULATORS = {
     "float16": "float32",
     "bfloat16": "float32",
@@ -72,7 +75,14 @@ def _accumulator(init: ir.Expr, c: View) -> tuple[ir.Expr, tuple[View, ...]] | N
     return None if fresh else (init, (c,))
 
 
-def _check(stmt: ir.TileOp, a: View, b: View, c: View, shapes: tuple[int, int, int, int]) -> None:
+def _check(
+    stmt: ir.TileOp,
+    a: View,
+    b: View,
+    c: View,
+    shapes: tuple[int, int, int, int],
+    context: LoweringContext,
+) -> None:
     m, k, k_b, n = shapes
     if k != k_b or (m, n) != (c.rows, c.cols):
         raise KernelSourceError(
@@ -81,6 +91,15 @@ def _check(stmt: ir.TileOp, a: View, b: View, c: View, shapes: tuple[int, int, i
             where=stmt.loc,
             rule="C[M, N] = A[M, K] @ B[K, N]",
             fix="check transpose_A, transpose_B and the buffer shapes",
+        )
+    if m % _FRACTAL or n % _FRACTAL or k % (32 // a.itemsize):
+        context.note(
+            "AI-BOUND-017",
+            "warning",
+            f"{stmt.op} of {m}x{k} by {k}x{n}: matrices lie in blocks of {_FRACTAL} rows by "
+            f"32 bytes; the last blocks reach beyond {a.buffer.name}, {b.buffer.name} or "
+            f"{c.buffer.name}",
+            stmt,
         )
     expected = _ACCUMULATORS.get(a.buffer.dtype)
     if a.buffer.dtype != b.buffer.dtype or c.buffer.dtype != expected:
@@ -111,7 +130,7 @@ def lower_mma(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     """`mma(A_L0A, B_L0B, C_L0C, init)`: B is K x N."""
     a, b, c = (tile_view(o, stmt.loc) for o in stmt.operands[:3])
     _require_scopes(stmt, (a, b, c), ("l0a", "l0b", "l0c"))
-    _check(stmt, a, b, c, (a.rows, a.cols, b.rows, b.cols))
+    _check(stmt, a, b, c, (a.rows, a.cols, b.rows, b.cols), context)
     init = ir.as_expr(stmt.attrs.get("init", False))  # type: ignore[arg-type]
     return Instruction(
         op=stmt.op,
@@ -209,7 +228,7 @@ def lower_gemm(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     transpose_b = bool(stmt.attrs.get("transpose_B", False))
     m, k = (a.cols, a.rows) if transpose_a else (a.rows, a.cols)
     k_b, n = (b.cols, b.rows) if transpose_b else (b.rows, b.cols)
-    _check(stmt, a, b, c, (m, k, k_b, n))
+    _check(stmt, a, b, c, (m, k, k_b, n), context)
     init = ir.as_expr(stmt.attrs.get("init", False))  # type: ignore[arg-type]
     queue = StageQueue()
     hidden = _hidden_stages(stmt, a, b, k, context)

@@ -116,11 +116,13 @@ def all_sources(sources: list[AnyArray], shape: tuple[int, ...]) -> AnyArray:
     return result
 
 
-def check_dtype(stmt: ir.TileOp, view: View, context: LoweringContext) -> None:
+def check_dtype(
+    stmt: ir.TileOp, view: View, context: LoweringContext, *, float_only: bool = False
+) -> None:
     """Refuse arithmetic that the vector unit lacks; conversions and moves are not checked here."""
     dtype = view.buffer.dtype
     lacking = dtype in context.soc.no_vector_arithmetic
-    if stmt.op in _FLOAT_ONLY:
+    if float_only or stmt.op in _FLOAT_ONLY:
         lacking = lacking or not is_float(dtype)
     if stmt.op in _BITWISE:
         lacking = is_float(dtype)
@@ -188,6 +190,7 @@ def lower_binary(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     second = stmt.operands[2]
     first = clamped(first, dst.count)
     check_dtype(stmt, dst, context)
+    same_dtype(stmt, dst, first)
     cycles = cost.vector(dst.count * dst.itemsize, _PASSES.get(stmt.op, 1))
     if isinstance(second, ir.Expr):
         check_scalar(stmt, second, context)

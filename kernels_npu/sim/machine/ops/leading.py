@@ -70,7 +70,7 @@ def element_count(stmt: ir.TileOp, whole: View, context: LoweringContext) -> int
         return whole.count
     if context.target != "pto":
         return static_int(given, stmt.loc, "count")  # type: ignore[arg-type]
-    if not isinstance(given, int) or given < whole.count:
+    if not isinstance(given, int) or given != whole.count:
         context.note(
             "AI-BOUND-030",
             "warning",

@@ -17,6 +17,7 @@ from kernels_npu.sim.machine.instruction import (
 )
 from kernels_npu.sim.machine.operands import View, flat_view
 from kernels_npu.sim.machine.ops.elementwise import check_scalar, clamped, typed_scalar
+from kernels_npu.sim.scalar_ops import is_float
 
 _COMPARE: dict[str, np.ufunc] = {
     "EQ": np.equal,
@@ -108,6 +109,14 @@ def lower_select(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     else:
         other = clamped(flat_view(second, stmt.loc), dst.count)
     mode = str(stmt.attrs.get("selMode", stmt.attrs.get("mode")))
+    if is_float(mask.buffer.dtype):
+        context.note(
+            "AI-TYPE-011",
+            "error",
+            f"select takes {mask.buffer.name}, which is {mask.buffer.dtype}, as its mask; the bits "
+            "of its elements would choose",
+            stmt,
+        )
     # Target pto has one select, which consumes the mask bit by bit in every mode.
     periodic = mode == "VSEL_CMPMASK_SPR" and context.target != "pto"
     lanes = min(dst.count, 256 // dst.itemsize) if periodic else dst.count

@@ -17,7 +17,7 @@ from kernels_npu.sim.machine.instruction import (
     lowers,
 )
 from kernels_npu.sim.machine.operands import View, flat_view, tile_view
-from kernels_npu.sim.machine.ops.elementwise import check_dtype
+from kernels_npu.sim.machine.ops.elementwise import check_dtype, same_dtype
 
 _UFUNC: dict[str, np.ufunc] = {
     "reduce_sum": np.add,
@@ -67,7 +67,8 @@ def lower_reduce(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         )
     out = View(whole_out.buffer, whole_out.offset, 1, count, count, flat=True)
     clear = bool(stmt.attrs.get("clear", True))
-    check_dtype(stmt, source, context)
+    check_dtype(stmt, source, context, float_only=True)
+    same_dtype(stmt, out, source)
     _check_pitch(stmt, source, context)
     _check_half_sum(stmt, source, over_columns, clear, context)
     axis = 1 if over_columns else 0

@@ -80,7 +80,8 @@ def matmul(
 ) -> str:
     """C = A @ B on the cube core."""
     params = ", ".join(
-        f'{name}: T.Tensor({shape}, "{dtype}")' for name, shape, dtype in zip("ABC", (a, b, c), dtypes)
+        f'{name}: T.Tensor({shape}, "{dtype}")'
+        for name, shape, dtype in zip("ABC", (a, b, c), dtypes)
     )
     allocs = allocs or "".join(
         f'{name} = T.alloc_{where}({shape}, "{dtype}")\n'
@@ -107,11 +108,10 @@ _MASK = ub("a c") + 'm = T.alloc_ub((64, 16), "uint8")\n'
 _MIXED = 'A: T.Tensor((64, 128), "float32"), B: T.Tensor((64, 128), "float32"), '
 _HALF_C = _MIXED + 'C: T.Tensor((64, 128), "float16")'
 _THREE = ub("a b c", "(128, 128)")
-_COLUMN = 'A: T.Tensor((64, 128), "float32"), B: T.Tensor((64, 1), "float32"), '
+_COLUMN = 'A: T.Tensor((64, 128), "float32"), B: T.Tensor((64,), "float32"), '
 _COLUMN += 'C: T.Tensor((64, 128), "float32")'
 _ROW = 'A: T.Tensor((64, 128), "float32"), B: T.Tensor((1, 128), "float32"), '
 _ROW += 'C: T.Tensor((64, 128), "float32")'
-_VECTOR_OUT = _MIXED + 'C: T.Tensor((64,), "float32")'
 
 
 def _reduced(out: str, dtype: str = "float32", out_dtype: str = "") -> str:
@@ -156,14 +156,13 @@ PROBES: dict[str, str] = {
     "UB exactly 192 KiB (3 x 64 KiB; limit in code 196352 B)": vector(
         "T.tile.add(c, a, b)", _THREE, load="T.copy(A, a)\nT.copy(B, b)", shape="(128, 128)"
     ),
-    "L1 overflow: 1024x512 fp16 = 1 MiB": matmul(
-        a="(1024, 512)", b="(512, 128)", c="(1024, 128)"
-    ),
+    "L1 overflow: 1024x512 fp16 = 1 MiB": matmul(a="(1024, 512)", b="(512, 128)", c="(1024, 128)"),
     "L0C overflow: 256x256 fp32 = 256 KiB": matmul(a="(256, 64)", b="(64, 256)", c="(256, 256)"),
     # ------------------------------------------------------------------ dtypes
     "dtype mismatch: tile.add(fp32, fp32, fp16)": vector(
-        "T.tile.add(c, a, h)", ub("a c") + ub("h", dtype="float16"),
-        load='T.copy(A, a)\nT.tile.fill(h, 1.0)',
+        "T.tile.add(c, a, h)",
+        ub("a c") + ub("h", dtype="float16"),
+        load="T.copy(A, a)\nT.tile.fill(h, 1.0)",
     ),
     "dtype mismatch: tile.exp(fp16 dst, fp32 src)": vector(
         "T.tile.exp(c, a)", _HALF_OUT, params=_HALF_C
@@ -363,7 +362,10 @@ PROBES: dict[str, str] = {
         load="T.copy(A[0, 0:32], r)",
     ),
     "alloc_ub 3D buffer used by tile.add": vector(
-        "T.tile.add(a, a, a)", ub("a", "(4, 4, 128)"), store="T.copy(a, C)", shape="(4, 4, 128)"
+        "T.tile.add(a, a, a)",
+        ub("a", "(4, 4, 128)"),
+        load="T.tile.fill(a, 1.5)",
+        store="T.copy(a[3, 0:4, 0:128], C[0:4, 0:128])",
     ),
     # ------------------------------------------------------------------ slices
     "slice: tile.add(c[0:32, :], a[0:32, :], ...) both bounds explicit": _slices(
@@ -433,8 +435,7 @@ PROBES: dict[str, str] = {
     "broadcast [64,1] -> [64,128]": vector(
         "T.tile.broadcast(c, b)\nT.barrier_all()\nT.tile.add(c, c, a)",
         ub("a c") + ub("b", "(64, 1)"),
-        load="T.copy(A, a)\nT.copy(B, b)",
-        params=_COLUMN,
+        load="T.copy(A, a)\nT.tile.fill(b, 0.5)",
     ),
     "broadcast [1,128] -> [64,128]": vector(
         "T.tile.broadcast(c, b)\nT.barrier_all()\nT.tile.add(c, c, a)",
@@ -446,9 +447,12 @@ PROBES: dict[str, str] = {
         "T.tile.broadcast(c, b)\nT.barrier_all()\nT.tile.add(c, c, a)",
         ub("a c") + ub("b", "(64,)"),
         load="T.copy(A, a)\nT.copy(B, b)",
-        params=_COLUMN.replace("(64, 1)", "(64,)"),
+        params=_COLUMN,
     ),
-    "reduce_max into [64,1]": _reduce("T.reduce_max(a, r, dim=-1)", "(64, 1)"),
+    "reduce_max into [64,1]": vector(
+        "T.reduce_max(a, r, dim=-1)\nT.barrier_all()\nT.tile.broadcast(c, r)",
+        ub("a c") + ub("r", "(64, 1)"),
+    ),
     "reduce_sum fp16": _reduce("T.reduce_sum(a, r, dim=-1)", "(64,)", "float16"),
     "reduce dim=0": _reduce("T.reduce_max(a, r, dim=0)", "(128,)"),
     "topk K > n": vector("T.tile.topk(c, a, 10000, 8192)"),
@@ -488,9 +492,7 @@ PROBES: dict[str, str] = {
         'c[i, j] = T.Cast("float16", a[i, j])', _HALF_OUT, params=_HALF_C
     ),
     "T.Pipelined num_stages=2 loop": vector(
-        "for k in T.Pipelined(4, num_stages=2):\n"
-        "    T.tile.add(c, a, a)\n"
-        "    T.barrier_all()"
+        "for k in T.Pipelined(4, num_stages=2):\n    T.tile.add(c, a, a)\n    T.barrier_all()"
     ),
     "Python 'and' in an if": vector("if cid >= 0 and cid < 4:\n    " + _ADD),
     "Python while on a tir var": vector(
