@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine import cost
 from kernels_npu.sim.machine.instruction import (
@@ -19,18 +18,7 @@ from kernels_npu.sim.machine.instruction import (
 )
 from kernels_npu.sim.machine.memory import POISON
 from kernels_npu.sim.machine.operands import View, tile_view
-
-#: Rows and columns of the blocks in which L0C holds a matrix.
-_FRACTAL = 16
-
-_ACCUMULATORS = {
-    "float16": "float32",
-    "bfloat16": "float32",
-    "float32": "float32",
-    "int8": "int32",
-    "float8_e4m3": "float32",
-    "float8_e5m2": "float32",
-}
+from kernels_npu.sim.machine.ops.cube_operands import check_product, require_scopes
 
 
 class StageQueue:
@@ -75,62 +63,12 @@ def _accumulator(init: ir.Expr, c: View) -> tuple[ir.Expr, tuple[View, ...]] | N
     return None if fresh else (init, (c,))
 
 
-def _check(
-    stmt: ir.TileOp,
-    a: View,
-    b: View,
-    c: View,
-    shapes: tuple[int, int, int, int],
-    context: LoweringContext,
-) -> None:
-    m, k, k_b, n = shapes
-    if k != k_b or (m, n) != (c.rows, c.cols):
-        raise KernelSourceError(
-            "AI-SRC-059",
-            f"{stmt.op}: A is {m}x{k}, B is {k_b}x{n}, C is {c.rows}x{c.cols}",
-            where=stmt.loc,
-            rule="C[M, N] = A[M, K] @ B[K, N]",
-            fix="check transpose_A, transpose_B and the buffer shapes",
-        )
-    if m % _FRACTAL or n % _FRACTAL or k % (32 // a.itemsize):
-        context.note(
-            "AI-BOUND-017",
-            "warning",
-            f"{stmt.op} of {m}x{k} by {k}x{n}: matrices lie in blocks of {_FRACTAL} rows by "
-            f"32 bytes; the last blocks reach beyond {a.buffer.name}, {b.buffer.name} or "
-            f"{c.buffer.name}",
-            stmt,
-        )
-    expected = _ACCUMULATORS.get(a.buffer.dtype)
-    if a.buffer.dtype != b.buffer.dtype or c.buffer.dtype != expected:
-        raise KernelSourceError(
-            "AI-TYPE-008",
-            f"{stmt.op}: A is {a.buffer.dtype}, B is {b.buffer.dtype}, accumulator is "
-            f"{c.buffer.dtype}",
-            where=stmt.loc,
-            rule="A and B have one dtype; fp16, bf16 and fp32 accumulate in float32, int8 in int32",
-            fix="allocate the accumulator in L0C as float32 (int32 for int8 inputs)",
-        )
-
-
-def _require_scopes(stmt: ir.TileOp, views: tuple[View, ...], scopes: tuple[str, ...]) -> None:
-    actual = tuple(v.buffer.scope for v in views)
-    if actual != scopes:
-        raise KernelSourceError(
-            "AI-SRC-061",
-            f"{stmt.op}: operands are in {', '.join(actual)}",
-            where=stmt.loc,
-            rule=f"operands of {stmt.op} are in {', '.join(scopes)}",
-            fix="allocate A and B in L1 for gemm_v0 (L0A and L0B for mma) and C in L0C",
-        )
-
-
 @lowers("mma")
 def lower_mma(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     """`mma(A_L0A, B_L0B, C_L0C, init)`: B is K x N."""
     a, b, c = (tile_view(o, stmt.loc) for o in stmt.operands[:3])
-    _require_scopes(stmt, (a, b, c), ("l0a", "l0b", "l0c"))
-    _check(stmt, a, b, c, (a.rows, a.cols, b.rows, b.cols), context)
+    require_scopes(stmt, (a, b, c), ("l0a", "l0b", "l0c"))
+    check_product(stmt, a, b, c, (a.rows, a.cols, b.rows, b.cols), context)
     init = ir.as_expr(stmt.attrs.get("init", False))  # type: ignore[arg-type]
     return Instruction(
         op=stmt.op,
@@ -223,12 +161,12 @@ def lower_gemm(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
     The library routine waits for MTE2 and FIX before it starts, and makes MTE2 and FIX wait for it.
     """
     a, b, c = (tile_view(o, stmt.loc) for o in stmt.operands[:3])
-    _require_scopes(stmt, (a, b, c), ("l1", "l1", "l0c"))
+    require_scopes(stmt, (a, b, c), ("l1", "l1", "l0c"))
     transpose_a = bool(stmt.attrs.get("transpose_A", False))
     transpose_b = bool(stmt.attrs.get("transpose_B", False))
     m, k = (a.cols, a.rows) if transpose_a else (a.rows, a.cols)
     k_b, n = (b.cols, b.rows) if transpose_b else (b.rows, b.cols)
-    _check(stmt, a, b, c, (m, k, k_b, n), context)
+    check_product(stmt, a, b, c, (m, k, k_b, n), context)
     init = ir.as_expr(stmt.attrs.get("init", False))  # type: ignore[arg-type]
     queue = StageQueue()
     hidden = _hidden_stages(stmt, a, b, k, context)
