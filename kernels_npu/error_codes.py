@@ -183,7 +183,7 @@ CODES: dict[str, str] = {
     "AI-INIT-001": "Bytes that were never written reach global memory.",
     "AI-INIT-002": "An output of the kernel is never written.",
     "AI-INIT-003": "Padding behind results, never written, reaches global memory.",
-    "AI-INIT-003": "An on-chip buffer is read that nothing ever writes.",
+    "AI-INIT-004": "An on-chip buffer is read that nothing ever writes.",
     "AI-BOUND-001": "An access to global memory lies outside the tensor.",
     "AI-BOUND-002": "An access to an on-chip buffer lies outside the buffer.",
     "AI-BOUND-003": "A copy's rows are not whole multiples of 32 bytes in UB.",

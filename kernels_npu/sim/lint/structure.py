@@ -84,7 +84,7 @@ def unwritten_reads(lowered: LoweredKernel, programs: Sequence[CoreProgram]) -> 
             if not any(s == buffer.scope and a < last and first < b for s, a, b in placed):
                 yield _finding(
                     lowered,
-                    "AI-INIT-003",
+                    "AI-INIT-004",
                     WARNING,
                     f"{site.op} reads {buffer.name}, which nothing ever writes",
                     site.stmt,

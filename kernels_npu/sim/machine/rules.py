@@ -357,7 +357,7 @@ RULES: Mapping[str, Rule] = {
         rule="a kernel writes every output that the launch allocates",
         fix="copy the result into it, or correct out_idx",
     ),
-    "AI-INIT-003": Rule(
+    "AI-INIT-004": Rule(
         check="uninitialised",
         rule="on-chip memory holds what the kernel before left there",
         fix="load or fill the buffer before it is read",
