@@ -149,7 +149,9 @@ def test_lint_says_what_is_wrong(case: Case, parsed: dict[str, PrimFuncObject | 
 def test_execution_agrees(case: Case, parsed: dict[str, PrimFuncObject | Exception]) -> None:
     func = parsed[case.probe]
     assert isinstance(func, PrimFuncObject)
-    assert _told(_launch(_kernel(func, case))) == case.codes
+    findings = _launch(_kernel(func, case))
+    # A barrier too many is a hint, and these kernels have one between any two steps.
+    assert _told(tuple(f for f in findings if f.severity != "hint")) == case.codes
 
 
 def test_nothing_wrong_passes_unnoticed() -> None:
