@@ -58,6 +58,7 @@ class SimConfig:
     checks: see `Checks`.
     on_finding: `raise` (default) raises `HazardError` after a launch with an error-level finding;
         `report` only records it; `stop` ends the launch at the first one and records it.
+    known: `Finding.identity` of errors at which a launch goes on under `stop`.
     blocks: the only blocks to execute, where no block waits for another one; empty: all.
     breakpoints: where launches stop for Python's debugger.
     keep_memory: records and reports hold copies of all on-chip buffers as blocks left them.
@@ -68,6 +69,7 @@ class SimConfig:
     seed: int = 0
     checks: Checks = field(default_factory=Checks)
     on_finding: str = "raise"
+    known: frozenset[tuple[str, ...]] = frozenset()
     blocks: tuple[int, ...] = ()
     breakpoints: tuple[Breakpoint, ...] = ()
     keep_memory: bool = False

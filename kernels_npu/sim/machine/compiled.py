@@ -294,6 +294,7 @@ class CompiledKernel:
         slots.kept = []
         if isinstance(log, StoppingLog):
             log.stop = True
+            log.known = config.known
         running: list[Running] = []
         try:
             with np.errstate(all="ignore"):

@@ -15,14 +15,15 @@ from kernels_npu.sim.machine.shadow import CORES
 
 
 class StoppingLog(FindingLog):
-    """A log that ends the launch at the first error, once `stop` is set."""
+    """A log that ends the launch at the first error that is not `known`, once `stop` is set."""
 
     stop = False
+    known: frozenset[tuple[str, ...]] = frozenset()
 
     def add(self, key: Hashable, finding: Finding) -> None:
         """Record `finding`; raises StopLaunch when it is an error."""
         super().add(key, finding)
-        if self.stop and finding.severity == ERROR:
+        if self.stop and finding.severity == ERROR and finding.identity not in self.known:
             raise StopLaunch
 
 

@@ -107,6 +107,11 @@ class Finding:
         return rule_of(self.code).check
 
     @property
+    def identity(self) -> tuple[str, ...]:
+        """Equal for findings of the same kind about the same lines."""
+        return self.code, str(self.loc), *(str(access.loc) for access in self.accesses)
+
+    @property
     def title(self) -> str:
         """The first line: severity, code, what, where and how often."""
         where = f" at {self.loc}" if self.loc is not None and not self.accesses else ""

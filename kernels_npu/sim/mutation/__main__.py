@@ -22,8 +22,8 @@ _SYNCHRONISES = re.compile(
     r"\.(?:set_flag|wait_flag|pipe_barrier|barrier_all|set_cross_flag|wait_cross_flag|sync_all)\("
 )
 
-#: Beyond its own limit a file's process gets this long to end by itself.
-_GRACE_SECONDS = 120
+#: A file's process is ended when it has been there this many times its limit of computing.
+_GRACE = 5
 
 
 def find_files(clone: Path) -> list[Path]:
@@ -66,7 +66,7 @@ def _judge(file: Path, options: argparse.Namespace) -> dict[str, Any]:
                 env=environment,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                timeout=options.timeout + _GRACE_SECONDS,
+                timeout=_GRACE * options.timeout,
                 text=True,
                 errors="replace",
             )
@@ -122,14 +122,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("files", type=Path, nargs="*", metavar="FILE", help="only these files")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument(
-        "--timeout", type=float, default=600.0, metavar="S", help="seconds per file (default: 600)"
+        "--timeout",
+        type=float,
+        default=600.0,
+        metavar="S",
+        help="computing time per file (default: 600)",
     )
     parser.add_argument(
         "--json", type=Path, metavar="OUT", help="write verdicts here; files in it are not repeated"
     )
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="N deletions per file")
     parser.add_argument(
-        "--launches", type=int, default=2, metavar="N", help="launches per kernel (default: 2)"
+        "--launches", type=int, default=1, metavar="N", help="launches per kernel (default: 1)"
     )
     options = parser.parse_args(argv)
     options.clone = options.clone.resolve()

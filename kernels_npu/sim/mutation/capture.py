@@ -84,28 +84,35 @@ class Recorder:
     """Keeps, of every kernel that synchronises, the smallest launches of different sizes.
 
     keep: how many per kernel. largest: bytes of arguments beyond which a launch is left out unless
-    it is the only one. patience: seconds without anything new after which the script is ended.
+    it is the only one. patience: seconds of computing without anything new after which the script
+    is ended. kernels: how many to expect; when all have been seen and one launch of each is
+    enough, the script is ended too. 0: unknown.
     """
 
-    keep: int = 2
+    keep: int = 1
     largest: int = 1 << 30
     patience: float = 20.0
+    kernels: int = 0
     launches: dict[tuple[str, int], list[Captured]] = field(default_factory=dict)
     _seen: set[object] = field(default_factory=set)
+    _met: set[tuple[str, int]] = field(default_factory=set)
 
     def __call__(self, kernel: CompiledKernel, args: Arguments) -> None:
         """Observe a launch."""
-        shapes = tuple(a.shape if isinstance(a, GmArg) else a for a in args)
-        if (kernel, shapes) in self._seen or not places(kernel.source):
-            return
-        self._seen.add((kernel, shapes))
-        signal.setitimer(signal.ITIMER_REAL, self.patience)
         loc = kernel.source.loc
-        kept = self.launches.setdefault((loc.file, loc.line), [])
+        self._met.add((loc.file, loc.line))
+        shapes = tuple(a.shape if isinstance(a, GmArg) else a for a in args)
+        if (kernel, shapes) not in self._seen and places(kernel.source):
+            self._seen.add((kernel, shapes))
+            signal.setitimer(signal.ITIMER_PROF, self.patience)
+            self._keep(self.launches.setdefault((loc.file, loc.line), []), kernel, args)
+        if self.keep == 1 and len(self._met) == self.kernels:
+            raise Enough
+
+    def _keep(self, kept: list[Captured], kernel: CompiledKernel, args: Arguments) -> None:
         size = sum(a.data.size for a in args if isinstance(a, GmArg))
-        if len(kept) == self.keep and size >= kept[-1].snapshot.size:
-            return
-        if kept and size > self.largest:
+        full = len(kept) == self.keep
+        if kept and (size > self.largest or (full and size >= kept[-1].snapshot.size)):
             return
         kept.append(Captured(kernel, Snapshot(args)))
         kept.sort(key=lambda c: c.snapshot.size)
@@ -119,14 +126,14 @@ def observing(recorder: Recorder) -> Iterator[None]:
     def stop(number: int, frame: object) -> NoReturn:
         raise Enough
 
-    previous = signal.signal(signal.SIGALRM, stop)
+    previous = signal.signal(signal.SIGPROF, stop)
     compiled.launch_observers.append(recorder)
     try:
         with configure(checks=Checks.none(), on_finding="report"):
             yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
         compiled.launch_observers.remove(recorder)
 
 

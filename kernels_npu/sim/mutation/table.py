@@ -24,7 +24,8 @@ def print_file(name: str, result: Mapping[str, Any]) -> None:
         return
     counts = Counter(d["outcome"] for d in result["deletions"])
     numbers = (len(result["deletions"]), *(counts[column] for column in _COLUMNS))
-    note = f"  ({result['script']})" if result["script"] else ""
+    remarks = [*result["refused"], *filter(None, [result["script"]])]
+    note = f"  ({'; '.join(remarks)})" if remarks else ""
     print(" ".join(f"{n:>9}" for n in numbers), name + note, flush=True)
     for deletion in result["deletions"]:
         if deletion["outcome"] == SURVIVOR:

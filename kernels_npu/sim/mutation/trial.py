@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ import numpy as np
 from kernels_npu.errors import AscendInferError
 from kernels_npu.sim import ir
 from kernels_npu.sim.config import Checks, SimConfig
-from kernels_npu.sim.machine import CompiledKernel, Finding, LaunchRecord
+from kernels_npu.sim.machine import CompiledKernel, LaunchRecord
 from kernels_npu.sim.machine.arguments import bind_arguments
 from kernels_npu.sim.machine.event_recorder import EventRecorder
 from kernels_npu.sim.machine.memory import Bytes
@@ -23,10 +24,11 @@ from kernels_npu.sim.mutation.reasons import why_redundant
 FOUND, REDUNDANT, SURVIVOR = "found", "redundant", "survivor"
 NOT_REACHED, NOT_TRIED = "not reached", "not tried"
 
-SCHEDULES = (("late", 0), ("random", 0), ("random", 1))
+SCHEDULES = (("late", 0), ("random", 0))
 
-#: Blocks looked at to choose those that are executed, and how many are.
+#: Blocks looked at to choose those that are executed, how many are, and limits of computing time.
 _CANDIDATES, _CHOSEN = 24, 3
+_SECONDS_TO_LOOK, _SECONDS_TO_RUN = 3.0, 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +66,7 @@ class Trial:
         self.places = places(self.kernel.source)
         self.blocks = _representatives(captured)
         self._config = dataclasses.replace(self._config, blocks=self.blocks)
-        self._known = {_key(f) for f in self._base.findings}
-        self._stops = not any(f.severity == "error" for f in self._base.findings)
+        self._known = frozenset(f.identity for f in self._base.findings)
         self._values: dict[tuple[str, int], list[Bytes]] = {}
         self._values[("eager", 0)] = self._snapshot.contents()
 
@@ -132,13 +133,10 @@ class Trial:
         """The verdict if the mutant is found out under this schedule."""
         name = schedule if schedule != "random" else f"random({seed})"
         config = dataclasses.replace(
-            self._config,
-            schedule=schedule,
-            seed=seed,
-            on_finding="stop" if self._stops else "report",
+            self._config, schedule=schedule, seed=seed, on_finding="stop", known=self._known
         )
         record = mutant.launch(self._snapshot.arguments(), config)
-        new = [f for f in record.findings if f.severity != "hint" and _key(f) not in self._known]
+        new = [f for f in record.findings if f.severity != "hint" and f.identity not in self._known]
         if new:
             first = min(new, key=lambda f: f.severity != "error")
             return Verdict(outcome=FOUND, code=first.code, schedule=name)
@@ -157,12 +155,6 @@ class Trial:
         return self._values[key]
 
 
-def _key(finding: Finding) -> Hashable:
-    """Equal for findings that complain about the same lines."""
-    lines = tuple(str(access.loc) for access in finding.accesses)
-    return finding.code, lines or (str(finding.loc), finding.message.split(" (")[0])
-
-
 def _equal(one: list[Bytes], other: list[Bytes]) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(one, other))
 
@@ -173,16 +165,41 @@ def _places_of(labels: Iterable[object]) -> set[Place]:
 
 
 def _representatives(captured: Captured) -> tuple[int, ...]:
-    """Blocks that do different things: told apart by their instructions and bytes."""
+    """The block that does most, and more that differ from it as long as they are cheap.
+
+    Blocks are told apart by their instructions and bytes. The one with the most to do comes back to
+    every slot most often: what is redundant there is redundant in the others.
+    """
     kernel = captured.kernel
     args = captured.snapshot.arguments()
     grid = bind_arguments(kernel.func, args).grid
-    spread = {round(i * (grid - 1) / max(_CANDIDATES - 1, 1)) for i in range(_CANDIDATES)}
     config = SimConfig(checks=Checks.none(), on_finding="report")
-    kinds: dict[Hashable, tuple[int, int]] = {}
-    for block in sorted(spread):
+    kinds: dict[Hashable, tuple[int, int, float]] = {}
+    started = time.process_time()
+    for block in _spread(grid):
+        before = time.process_time()
         counters = kernel.launch(args, dataclasses.replace(config, blocks=(block,))).counters
+        now = time.process_time()
         work = sum(counters.instructions.values())
         kind = (frozenset(counters.instructions.items()), frozenset(counters.gm_paths.items()))
-        kinds.setdefault(kind, (-work, block))
-    return tuple(sorted(block for _, block in sorted(kinds.values())[:_CHOSEN]))
+        kinds.setdefault(kind, (-work, block, now - before))
+        if now - started > _SECONDS_TO_LOOK:
+            break
+    chosen: list[int] = []
+    spent = 0.0
+    for _, block, seconds in sorted(kinds.values()):
+        if chosen and (len(chosen) == _CHOSEN or spent + seconds > _SECONDS_TO_RUN):
+            break
+        chosen.append(block)
+        spent += seconds
+    return tuple(sorted(chosen))
+
+
+def _spread(grid: int) -> list[int]:
+    """Block numbers over the whole grid, the ends and the middle first."""
+    found = {0: None, grid - 1: None}
+    parts = 2
+    while len(found) < min(grid, _CANDIDATES):
+        found |= {i * (grid - 1) // parts: None for i in range(1, parts)}
+        parts *= 2
+    return list(found)[:_CANDIDATES]

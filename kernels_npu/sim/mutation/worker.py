@@ -6,10 +6,12 @@ import argparse
 import json
 import os
 import random
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from kernels_npu.errors import AscendInferError
 from kernels_npu.sim.mutation.capture import Recorder, capture
 from kernels_npu.sim.mutation.deletions import Deletion, deletions
 from kernels_npu.sim.mutation.trial import (
@@ -22,6 +24,9 @@ from kernels_npu.sim.mutation.trial import (
     Verdict,
 )
 
+#: Every kernel of a file is written under this decorator.
+_KERNEL = re.compile(r"^\s*@\w+\.prim_func\b", re.MULTILINE)
+
 #: The outcome of a deletion in several kernels or launches is the first of these that occurs.
 _STRONGEST = (FOUND, SURVIVOR, NOT_TRIED, REDUNDANT, NOT_REACHED)
 
@@ -31,7 +36,7 @@ def judge_trials(
 ) -> list[tuple[Deletion, Verdict]]:
     """Verdicts of the deletions in the kernels of `trials`; of `sample` of them when given.
 
-    deadline: by `time.monotonic()`; what has no verdict then is `not tried`.
+    deadline: by `time.process_time()`; what has no verdict then is `not tried`.
     """
     places = {place for trial in trials for place in trial.places}
     pairs = {pair for trial in trials for pair in trial.pairs}
@@ -44,7 +49,7 @@ def judge_trials(
 def _judge(trials: Sequence[Trial], deletion: Deletion, deadline: float) -> Verdict:
     verdicts = []
     for trial in trials:
-        if time.monotonic() > deadline:
+        if time.process_time() > deadline:
             verdicts.append(Verdict(outcome=NOT_TRIED, reason="out of time"))
             break
         verdict = trial.judge(deletion)
@@ -56,20 +61,24 @@ def _judge(trials: Sequence[Trial], deletion: Deletion, deadline: float) -> Verd
 
 def judge_file(script: Path, *, sample: int, seconds: float, keep: int) -> dict[str, object]:
     """Run `script` once, then every deletion in its kernels; JSON-ready."""
-    started = time.monotonic()
-    recorder = Recorder(keep=keep)
+    recorder = Recorder(keep=keep, kernels=len(_KERNEL.findall(script.read_text("utf-8"))))
     ending = capture(script, recorder)
-    launches = [launch for kept in recorder.launches.values() for launch in kept]
-    captured = time.monotonic()
-    trials = [Trial(launch) for launch in launches]
-    verdicts = judge_trials(trials, sample=sample, deadline=started + seconds)
+    captured = time.process_time()
+    trials, refused = [], []
+    for launch in (launch for kept in recorder.launches.values() for launch in kept):
+        try:
+            trials.append(Trial(launch))
+        except AscendInferError as error:
+            refused.append(f"{launch.kernel.name}: {error.code}")
+    verdicts = judge_trials(trials, sample=sample, deadline=seconds)
     return {
         "kernels": len(recorder.launches),
-        "launches": len(launches),
+        "launches": len(trials),
+        "refused": refused,
         "script": ending,
         "without_deletion": sorted({code for trial in trials for code in trial.codes}),
-        "capture_seconds": round(captured - started, 1),
-        "seconds": round(time.monotonic() - started, 1),
+        "capture_seconds": round(captured, 1),
+        "seconds": round(time.process_time(), 1),
         "deletions": [to_dict(deletion, verdict, script) for deletion, verdict in verdicts],
     }
 
@@ -90,7 +99,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--timeout", type=float, default=600.0)
-    parser.add_argument("--launches", type=int, default=2)
+    parser.add_argument("--launches", type=int, default=1)
     arguments = parser.parse_args()
     result = judge_file(
         arguments.script,
