@@ -174,7 +174,7 @@ _WIDTH = {
 
 
 def _round(text: str, dtype: str) -> str:
-    return f"float(f32({text}))" if dtype == "float32" else f"round_to({text}, {dtype!r})"
+    return f"float(single({text}))" if dtype == "float32" else f"round_to({text}, {dtype!r})"
 
 
 def _wrap(text: str, dtype: str) -> str:

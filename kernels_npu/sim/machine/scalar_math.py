@@ -142,7 +142,7 @@ SERVICES: dict[str, object] = {
     "wrap_int": wrap_int,
     "float_to_int": float_to_int,
     "round_to": round_to,
-    "f32": np.float32,
+    "single": np.float32,
     "reinterpret": reinterpret,
     "fdiv": _divide,
     "ffloordiv": _floor_divide,

@@ -25,6 +25,8 @@ def print_file(name: str, result: Mapping[str, Any]) -> None:
     counts = Counter(d["outcome"] for d in result["deletions"])
     numbers = (len(result["deletions"]), *(counts[column] for column in _COLUMNS))
     remarks = [*result["refused"], *filter(None, [result["script"]])]
+    if result["without_deletion"]:
+        remarks.append(f"nothing deleted: {', '.join(result['without_deletion'])}")
     note = f"  ({'; '.join(remarks)})" if remarks else ""
     print(" ".join(f"{n:>9}" for n in numbers), name + note, flush=True)
     for deletion in result["deletions"]:

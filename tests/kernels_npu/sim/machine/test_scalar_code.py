@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from kernels_npu.sim.config import Checks
 from kernels_npu.sim.frontend import T, tilelang
+from kernels_npu.sim.machine.scalar_math import SERVICES
 
 
 def binary_kernel(compute: Callable[[Any, Any], Any], dtype: str, out: str, n: int) -> Any:
@@ -303,3 +305,8 @@ def test_folded_constants_wrap(launch: Callable[..., Any]) -> None:
         return kernel
 
     assert launch(factory()).outputs[0].tolist() == [-(2**31)] * 2
+
+
+def test_no_service_has_a_name_that_is_generated_for_a_buffer_or_a_site() -> None:
+    generated = re.compile(r"[A-Za-z]v?\d+")
+    assert [name for name in SERVICES if generated.fullmatch(name)] == []
