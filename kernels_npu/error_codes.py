@@ -127,6 +127,7 @@ CODES: dict[str, str] = {
     "AI-MEM-024": "The compiler moves more than a copy between core types names.",
     "AI-MEM-025": "An operation uses scratch space that no buffer reserves.",
     "AI-MEM-026": "A buffer in L1 has one dimension.",
+    "AI-MEM-027": "A T.Parallel that loads part of an L1 tile becomes a copy of the whole tile.",
     "AI-VID-001": "threads=2: a UB tile has more dimensions than the tensor it is copied with.",
     "AI-VID-002": "threads=2: the tile of an operation is halved, its element count is not.",
     "AI-VID-003": "threads=2: an operation on single rows is halved as well.",

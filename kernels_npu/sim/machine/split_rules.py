@@ -1,5 +1,5 @@
 """The rules behind findings on work that the compiler shares out itself: `T.Kernel(threads=2)`
-and copies between the core types of a block.
+copies between the core types of a block, loops that become copies.
 """
 
 from __future__ import annotations
@@ -63,5 +63,10 @@ SPLIT_RULES: Mapping[str, Rule] = {
     "AI-MEM-024": _split(
         "a copy between core types stores all of its source, and loads as much",
         "copy whole tiles of the same shape",
+    ),
+    "AI-MEM-027": _split(
+        "L1 has no element accesses: a T.Parallel that assigns elements of a tensor to it becomes "
+        "a copy of the whole tile",
+        "write T.copy",
     ),
 }

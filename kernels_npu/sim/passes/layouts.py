@@ -17,8 +17,12 @@ from kernels_npu.sim.passes.notes import Note
 DEFAULT_L1_LAYOUT = "zn"
 
 
-def effective_layouts(func: ir.PrimFunc) -> tuple[ir.PrimFunc, tuple[Note, ...]]:
+def effective_layouts(
+    func: ir.PrimFunc, written: ir.PrimFunc
+) -> tuple[ir.PrimFunc, tuple[Note, ...]]:
     """`func` with the layouts and addresses that the compiler uses; scopes must be inferred.
+
+    `written` is the user's kernel, which may have loops that are copies by now.
 
     Raises:
         KernelSourceError: AI-MEM-026 for a 1-D buffer in L1.
@@ -34,7 +38,7 @@ def effective_layouts(func: ir.PrimFunc) -> tuple[ir.PrimFunc, tuple[Note, ...]]
                 "columns; an alloc_shared buffer that no tile operation uses is inferred to L1",
                 fix="allocate it with T.alloc_ub, or with two dimensions",
             )
-    loop = next((stmt for stmt in ir.walk(func.body) if isinstance(stmt, ir.Parallel)), None)
+    loop = next((stmt for stmt in ir.walk(written.body) if isinstance(stmt, ir.Parallel)), None)
     if loop is None:
         defaults = {
             buffer: DEFAULT_L1_LAYOUT

@@ -82,15 +82,16 @@ def lower(
             AI-SYNC-02x, AI-MEM-0xx, AI-VID-0xx).
     """
     on = {name: bool(pass_configs.get(name, False)) for name in PASS_CONFIGS}
-    func, notes = infer_scopes(func)
-    func = moves_as_copies(func)
+    written, notes = infer_scopes(func)
+    moved = moves_as_copies(written)
+    func, notes = moved.func, notes + moved.notes
     temporaries = hidden_temporaries(func, target)  # sized before the split, halved by it
     reduced = reduce_vid(func)
     notes += divergences(func, reduced, target)
     connected = lower_virtual_channels(reduced, paired=on[AUTO_CV_COMBINE] and on[AUTO_CV_SYNC])
     if reduced.split is not None:
         temporaries = temporaries.halved(reduced.origins)
-    func, layout_notes = effective_layouts(connected.func)
+    func, layout_notes = effective_layouts(connected.func, written)
     notes += connected.notes + layout_notes
 
     notes += check_device_code(func, target)
