@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kernels_npu.sim.machine import Finding, LaunchRecord
@@ -110,21 +111,58 @@ class SimReport:
         }
 
 
-_active: list[SimReport] = []
+class Sink(Protocol):
+    """What finished launches are handed to."""
+
+    def add(self, record: LaunchRecord) -> None:
+        """Take one launch."""
+
+
+#: Of all threads, but for those inside `trial_launches`.
+_everywhere: list[Sink] = []
+_sinks: contextvars.ContextVar[list[Sink]] = contextvars.ContextVar("sinks", default=_everywhere)
 
 
 @contextlib.contextmanager
 def collect_report() -> Iterator[SimReport]:
     """Collect the launches of all threads while the block runs."""
     report = SimReport()
-    _active.append(report)
+    sinks = _sinks.get()
+    sinks.append(report)
     try:
         yield report
     finally:
-        _active.remove(report)
+        sinks.remove(report)
+
+
+class TrialLaunches:
+    """Launches that may turn out not to count; `accept` hands them to the reports."""
+
+    def __init__(self) -> None:
+        self.records: list[LaunchRecord] = []
+
+    def add(self, record: LaunchRecord) -> None:
+        """Keep one launch."""
+        self.records.append(record)
+
+    def accept(self) -> None:
+        """Report them after all."""
+        for record in self.records:
+            record_launch(record)
+
+
+@contextlib.contextmanager
+def trial_launches() -> Iterator[TrialLaunches]:
+    """Keep the launches of this thread out of reports that were begun before the block."""
+    kept = TrialLaunches()
+    token = _sinks.set([kept])
+    try:
+        yield kept
+    finally:
+        _sinks.reset(token)
 
 
 def record_launch(record: LaunchRecord) -> None:
     """Hand a finished launch to the reports that are being collected."""
-    for report in _active:
-        report.add(record)
+    for sink in _sinks.get():
+        sink.add(record)

@@ -38,6 +38,7 @@ class Soc:
         l2_bytes: last-level cache of the device.
         memory_bytes: device memory, 0 where the platform file gives none.
         no_vector_arithmetic: dtypes that move and convert but have no vector arithmetic.
+        no_cube_products: dtypes that the cube cannot multiply.
         source: the file that the counts come from.
     """
 
@@ -59,6 +60,7 @@ class Soc:
         hash=False,
     )
     no_vector_arithmetic: frozenset[str]
+    no_cube_products: frozenset[str]
     source: str
 
     def __post_init__(self) -> None:
@@ -78,16 +80,10 @@ class Soc:
         }[memory]
 
 
+_FP8 = frozenset({"float8_e4m3", "float8_e5m2"})
 _NARROW_INTS = frozenset({"int4", "int8", "uint8", "bool"})
-_NO_ARITHMETIC_220 = _NARROW_INTS | {
-    "bfloat16",
-    "float8_e4m3",
-    "float8_e5m2",
-    "int64",
-    "uint64",
-    "float64",
-}
-_NO_ARITHMETIC_310 = _NARROW_INTS | {"float8_e4m3", "float8_e5m2", "float64"}
+_NO_ARITHMETIC_220 = _NARROW_INTS | _FP8 | {"bfloat16", "int64", "uint64", "float64"}
+_NO_ARITHMETIC_310 = _NARROW_INTS | _FP8 | {"float64"}
 
 
 def _a2a3(name: str, platform: str, cores: int, mhz: int, l2_mib: int, hbm_gib: int) -> Soc:
@@ -104,6 +100,7 @@ def _a2a3(name: str, platform: str, cores: int, mhz: int, l2_mib: int, hbm_gib: 
         l2_bytes=l2_mib << 20,
         memory_bytes=hbm_gib << 30,
         no_vector_arithmetic=_NO_ARITHMETIC_220,
+        no_cube_products=_FP8,
         source=f"CANN platform_config/{name}.ini",
     )
 
@@ -122,6 +119,7 @@ def _a5(name: str, cores: int, mhz: int, l2_mib: int, memory_bytes: int) -> Soc:
         l2_bytes=l2_mib << 20,
         memory_bytes=memory_bytes,
         no_vector_arithmetic=_NO_ARITHMETIC_310,
+        no_cube_products=frozenset(),
         source=f"CANN platform_config/{name}.ini",
     )
 

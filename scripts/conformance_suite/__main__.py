@@ -37,7 +37,9 @@ def main() -> int:
     results, surprises = [], {}
     judged = [file for file in chosen if catalogue.reason_not_judged(clone, file) is None]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for verdict in pool.map(lambda f: _judge(clone, f, options.timeout, logs), judged):
+        running = [pool.submit(_judge, clone, file, options.timeout, logs) for file in judged]
+        for done in concurrent.futures.as_completed(running):
+            verdict = done.result()
             results.append(verdict)
             surprises[verdict.file] = verdicts.surprise(verdict, expected)
             _print_row(verdict, surprises[verdict.file])
@@ -45,6 +47,7 @@ def main() -> int:
         reason = catalogue.reason_not_judged(clone, file)
         if reason is not None:
             results.append(Verdict(file=file, verdict=verdicts.NOT_JUDGED, reason=reason))
+    results.sort(key=lambda result: result.file)
     unexpected = [file for file, what in surprises.items() if what]
     _print_summary(results, unexpected, time.monotonic() - started, logs)
     if options.json:

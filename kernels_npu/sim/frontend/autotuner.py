@@ -21,6 +21,7 @@ from kernels_npu.sim.frontend.collection import collector
 from kernels_npu.sim.frontend.diagnostics import fail
 from kernels_npu.sim.frontend.jit import JITFactory, JITKernel, freeze
 from kernels_npu.sim.frontend.profiler import NoTime, Profiler, do_bench, supply_type_of
+from kernels_npu.sim.reporting import trial_launches
 
 _log = logging.getLogger(__name__)
 _given_inputs: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar(
@@ -135,12 +136,15 @@ class TunedFactory:
         for config in configs:
             try:
                 kernel = self.factory(*args, **kwargs, **config)
-                cost = self.examination.cost(kernel)
+                with trial_launches() as launches:
+                    cost = self.examination.cost(kernel)
             except (AscendInferError, AssertionError) as error:
+                # What is wrong with a configuration is no finding about the one that is taken.
                 reason = str(error).partition("\n")[0]
-                _log.info("%s %s: not taken: %s", self._name, dict(config), reason)
+                _log.warning("%s %s: not taken: %s", self._name, dict(config), reason)
                 refused.append(f"{dict(config)}: {reason}")
                 continue
+            launches.accept()
             _log.info("%s %s: %s", self._name, dict(config), cost)
             if best is None or cost < best[0]:
                 best = cost, config, kernel

@@ -96,6 +96,10 @@ class MatmulTemplate:
                 continue
             if 2 * (rows + columns) * step * size > chip.l1_bytes:  # two stages
                 continue
+            # gemm_v0 passes pieces of 128 along K through L0A and L0B, two when there are more.
+            piece = min(step, 256) * size
+            if rows * piece > chip.l0a_bytes or columns * piece > chip.l0b_bytes:
+                continue
             per_tile = (rows + columns) * self.K * size + rows * columns * out_size
             tiles = (self.M // rows) * (self.N // columns)
             yield Hint(

@@ -30,6 +30,8 @@ def check_product(
 ) -> None:
     """Sizes, dtypes and whole blocks of C = A @ B; `shapes` holds M, K, B's K, and N.
 
+    A dtype that the chip cannot multiply is noted as an error.
+
     Raises:
         KernelSourceError: AI-SRC-059 for sizes, AI-TYPE-008 for dtypes.
     """
@@ -60,6 +62,14 @@ def check_product(
             where=stmt.loc,
             rule="A and B have one dtype; fp16, bf16 and fp32 accumulate in float32, int8 in int32",
             fix="allocate the accumulator in L0C as float32 (int32 for int8 inputs)",
+        )
+    if a.buffer.dtype in context.soc.no_cube_products:
+        context.note(
+            "AI-TYPE-001",
+            "error",
+            f"the cube of {context.soc.name} has no {stmt.op} for {a.buffer.dtype} "
+            f"({a.buffer.name}); cast to float16 first, or build for a chip that has it",
+            stmt,
         )
 
 

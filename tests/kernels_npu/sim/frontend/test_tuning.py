@@ -65,9 +65,11 @@ def data() -> torch.Tensor:
 
 def test_a_cheaper_configuration_that_is_wrong_is_not_chosen(caplog):
     configs = [{"tile": 32, "factor": 3.0}, {"tile": 4, "factor": 2.0}, {"tile": 4096}]
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO), collect_report() as report:
         kernel = tuned(configs=configs)(ROWS, COLUMNS)
     assert kernel.config == configs[1]
+    assert report.kernels["main"].launches == 1, "refused ones are no finding and no launch"
+    assert not report.findings
     assert "elements are off" in caplog.text
     with pytest.raises(KernelSourceError, match=r"AI-SRC-038.*elements are off"):
         tuned(configs=configs[:1])(ROWS, COLUMNS)
@@ -225,6 +227,7 @@ def test_the_carver_proposes_tiles_that_fit():
         (step,) = hint.rstep
         assert 1024 % rows == 512 % columns == 768 % step == 0
         assert rows * columns * 4 <= 131072 and 4 * (rows + columns) * step <= 524032
+        assert max(rows, columns) * min(step, 256) * 2 <= 65536
     with pytest.raises(KernelSourceError, match="AI-SRC-038"):
         MatmulTemplate(M=1000, N=7, K=768).recommend_hints()
 
