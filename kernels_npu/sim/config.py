@@ -61,6 +61,7 @@ class SimConfig:
     known: `Finding.identity` of errors at which a launch goes on under `stop`.
     blocks: the only blocks to execute, where no block waits for another one; empty: all.
     breakpoints: where launches stop for Python's debugger.
+    loop_limit: iterations after which a `while` in a kernel counts as endless.
     keep_memory: records and reports hold copies of all on-chip buffers as blocks left them.
     """
 
@@ -72,6 +73,7 @@ class SimConfig:
     known: frozenset[tuple[str, ...]] = frozenset()
     blocks: tuple[int, ...] = ()
     breakpoints: tuple[Breakpoint, ...] = ()
+    loop_limit: int = 1_000_000
     keep_memory: bool = False
 
     def __post_init__(self) -> None:
@@ -80,6 +82,12 @@ class SimConfig:
                 "AI-CLI-001",
                 f"schedule {self.schedule!r} is not one of {', '.join(SCHEDULES)}",
                 fix="choose eager, late or random",
+            )
+        if self.loop_limit < 1:
+            raise UsageError(
+                "AI-CLI-001",
+                f"loop_limit is {self.loop_limit}",
+                fix="choose a positive number of iterations",
             )
         if self.on_finding not in ("raise", "report", "stop"):
             raise UsageError(

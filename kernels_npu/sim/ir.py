@@ -437,6 +437,16 @@ class Debug(Stmt):
 # --------------------------------------------------------------------------- kernels
 
 
+@dataclass(frozen=True, kw_only=True)
+class Remark:
+    """What the front end says about a source that it accepts; `code` is one of `CODES`."""
+
+    code: str
+    severity: str
+    message: str
+    loc: SourceLocation
+
+
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class PrimFunc:
     """A parsed kernel.
@@ -448,6 +458,7 @@ class PrimFunc:
     addresses: byte offsets given by `T.annotate_address`, keyed by buffer.
     layouts: layouts given by `T.annotate_layout`. They change how the start offset of a region is
         computed; the data of L1 is always in zN fractals.
+    remarks: what the front end has to say about the source.
     """
 
     name: str
@@ -461,6 +472,7 @@ class PrimFunc:
     addresses: Mapping[Buffer, int]
     layouts: Mapping[Buffer, str]
     loc: SourceLocation
+    remarks: tuple[Remark, ...] = ()
 
     @property
     def tensors(self) -> tuple[Buffer, ...]:

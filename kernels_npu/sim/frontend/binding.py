@@ -46,6 +46,22 @@ def assign(parser: Parser, target: ast.expr, value: Any) -> None:
         )
 
 
+def note_lost_update(parser: Parser, target: ast.expr, value: ast.expr) -> None:
+    """Warn about `x = x + 1` in a loop: each iteration starts from the value of outside."""
+    if not isinstance(target, ast.Name) or not isinstance(value, ast.BinOp):
+        return
+    operands = (value.left, value.right)
+    reads_itself = any(isinstance(o, ast.Name) and o.id == target.id for o in operands)
+    if not reads_itself or is_register(parser.names.bound(target.id)):
+        return
+    if parser.names.is_from_outside_loop(target.id):
+        parser.builder.remark(
+            "AI-SRC-071",
+            f"`{target.id} = {ast.unparse(value)}` in a loop does not accumulate: every iteration "
+            f"starts from the value that {target.id} has before the loop",
+        )
+
+
 def bind_target(parser: Parser, target: ast.expr, value: Any, what: str) -> None:
     """Bind loop variables or kernel indices, which are fresh variables without a statement."""
     if isinstance(target, ast.Name):

@@ -33,6 +33,7 @@ class Builder:
         self.parser = parser
         self.params: list[ir.Buffer | ir.Var] = []
         self.allocs: list[ir.Buffer] = []
+        self.remarks: list[ir.Remark] = []
         self.addresses: dict[ir.Buffer, int] = {}
         self.layouts: dict[ir.Buffer, str] = {}
         self.grid: ir.Expr | None = None
@@ -81,6 +82,12 @@ class Builder:
                 fix="move the statement into the T.Kernel block",
             )
         self._lists[-1].append(stmt)
+
+    def remark(self, code: str, message: str) -> None:
+        """Warn about the statement being parsed."""
+        self.remarks.append(
+            ir.Remark(code=code, severity="warning", message=message, loc=self.where)
+        )
 
     def defer(self, name: str, stmt: ir.Stmt) -> PendingOp:
         """`stmt` as the value of a call `T.name(...)`, to be emitted by an expression statement."""
@@ -149,6 +156,7 @@ class Builder:
             addresses=dict(self.addresses),
             layouts=dict(self.layouts),
             loc=self.loc,
+            remarks=tuple(self.remarks),
         )
 
 

@@ -82,7 +82,7 @@ def _persistent(
 def _loop_body(parser: Parser, node: ast.For, variables: tuple[ir.Var, ...]) -> tuple[ir.Stmt, ...]:
     if node.orelse:
         fail("AI-SRC-003", "`for ... else` is not a statement of the dialect")
-    with parser.names.frame():
+    with parser.names.frame(loop=True):
         value: Any = variables[0] if len(variables) == 1 else variables
         binding.bind_target(parser, node.target, value, "loop variable")
         return parser.block(node.body)

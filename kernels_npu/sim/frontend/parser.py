@@ -173,6 +173,7 @@ class Parser:
         value = self.eval(node.value)
         move_to(loc)
         for target in node.targets:
+            binding.note_lost_update(self, target, node.value)
             binding.assign(self, target, value)
 
     def _stmt_augassign(self, node: ast.AugAssign, loc: SourceLocation) -> None:
@@ -180,6 +181,7 @@ class Parser:
         operation = ast.copy_location(ast.BinOp(load, node.op, node.value), node)
         value = self.eval(operation)
         move_to(loc)
+        binding.note_lost_update(self, node.target, operation)
         binding.assign(self, node.target, value)
 
     def _stmt_annassign(self, node: ast.AnnAssign, loc: SourceLocation) -> None:
@@ -217,7 +219,9 @@ class Parser:
 
     def _stmt_while(self, node: ast.While, loc: SourceLocation) -> None:
         cond = ir.as_expr(self._condition(node.test))
-        self.builder.emit(ir.While(loc=loc, cond=cond, body=self.block(node.body)))
+        with self.names.frame(loop=True):
+            body = self.block(node.body)
+        self.builder.emit(ir.While(loc=loc, cond=cond, body=body))
 
     def _stmt_for(self, node: ast.For, loc: SourceLocation) -> None:
         for_blocks.visit(self, node, loc)

@@ -22,14 +22,20 @@ class VarTable:
         self._captured = captured
         self._frames: list[dict[str, Any]] = [dict(overrides), {}]
         self._closed: dict[str, int] = {}
+        #: positions of the frames that are the bodies of loops
+        self._loops: list[int] = []
 
     @contextlib.contextmanager
-    def frame(self) -> Iterator[None]:
-        """A nested body."""
+    def frame(self, *, loop: bool = False) -> Iterator[None]:
+        """A nested body; `loop`: of a loop."""
+        if loop:
+            self._loops.append(len(self._frames))
         self._frames.append({})
         try:
             yield
         finally:
+            if loop:
+                self._loops.pop()
             for name in self._frames.pop():
                 self._closed[name] = self._closed.get(name, 0) + 1
 
@@ -43,6 +49,12 @@ class VarTable:
             if name in frame:
                 return frame[name]
         return None
+
+    def is_from_outside_loop(self, name: str) -> bool:
+        """Whether `name` has a value from outside the innermost loop, and none within."""
+        start = self._loops[-1] if self._loops else len(self._frames)
+        inside = any(name in frame for frame in self._frames[start:])
+        return bool(self._loops) and not inside and self.bound(name) is not None
 
     def lookup(self, name: str) -> Any:
         """The value of `name`: a binding, else a captured name, else a builtin.

@@ -77,8 +77,15 @@ class CoreCodegen(InstructionCodegen):
                 self.emit("else:")
                 self._nested(stmt.orelse)
         elif isinstance(stmt, ir.While):
+            site = self.site(stmt, "while", "S", ())
+            count = self.temporary()
+            self.emit(f"{count} = R.loop_limit()")
             self.emit("while True:")
             self.depth += 1
+            # Other cores go on between two iterations: the loop may wait for what they store.
+            self.emit("yield None")
+            self.emit(f"{count} -= 1")
+            self.emit(f"if {count} < 0: R.endless({site.index})")
             self.emit(f"if not {self.value(stmt.cond)}: break")
             self.depth -= 1
             self._nested(stmt.body)

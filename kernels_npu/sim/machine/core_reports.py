@@ -131,6 +131,18 @@ class CoreReports:
             "slice both sides alike",
         )
 
+    def endless(self, site: int) -> None:
+        """A `while` has run for longer than the configuration allows."""
+        limit = self.state.launch.config.loop_limit
+        self._stop(
+            ("endless", site),
+            "AI-SRC-072",
+            f"the while loop has not ended after {limit:,} iterations",
+            site,
+            "let the loop's condition change in its body; to wait for another core use a "
+            "cross-core flag; raise SimConfig.loop_limit if the loop is that long",
+        )
+
     def misaligned(self, site: int, buffer: int, offset: int) -> None:
         self.report(
             "AI-BOUND-006",

@@ -16,6 +16,8 @@ from kernels_npu.sim.machine.sync_watch import SyncWatch
 
 #: Highest event id that upstream kernels use for flags within a core.
 LAST_EVENT = 15
+#: Highest event id that the vendor documents.
+DOCUMENTED_EVENT = 7
 
 
 class CoreRuntime(CoreReports):
@@ -37,6 +39,10 @@ class CoreRuntime(CoreReports):
 
     # ------------------------------------------------------------------ flags
 
+    def loop_limit(self) -> int:
+        """How many iterations a `while` may take."""
+        return self.state.launch.config.loop_limit
+
     def join(self, cores: list[int]) -> None:
         """`sync_all` of `cores`."""
         if self.monitored:
@@ -57,13 +63,20 @@ class CoreRuntime(CoreReports):
         self.state.monitor.pipe_barrier(self.number, pipe)
 
     def set_flag(self, site: int, src: str, dst: str, event: int) -> None:
-        if self.check_flags and not 0 <= event <= LAST_EVENT:
+        if self.check_flags and not 0 <= event <= DOCUMENTED_EVENT:
+            accepted = 0 <= event <= LAST_EVENT
             self.report(
                 "AI-SYNC-007",
-                ERROR,
-                f"set_flag {src}->{dst} uses event id {event}",
+                WARNING if accepted else ERROR,
+                f"set_flag {src}->{dst} uses event id {event}; documented ids are 0 to "
+                f"{DOCUMENTED_EVENT}"
+                + (
+                    ", the compiler passes it on"
+                    if accepted
+                    else f", it accepts up to {LAST_EVENT}"
+                ),
                 site,
-                f"use event ids 0 to 7 (the compiler accepts up to {LAST_EVENT})",
+                "use an event id from 0 to 7; every pair of pipes has its own eight",
             )
         outstanding = self.state.monitor.set_flag(self.number, src, dst, event, site)
         if self.watch is not None:

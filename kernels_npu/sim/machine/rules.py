@@ -101,6 +101,11 @@ RULES: Mapping[str, Rule] = {
         "pipe did is touched by another pipe afterwards",
         fix="take it out, unless other shapes or values make it needed",
     ),
+    "AI-SYNC-012": Rule(
+        check="settings",
+        rule="automatic synchronisation orders the pipes of a core by itself",
+        fix="take the flags out, or turn tl.ascend_auto_sync off",
+    ),
     "AI-SYNC-020": Rule(
         check="settings",
         rule="automatic combine assigns a flag or barrier to the core of the operation before it",
@@ -286,6 +291,33 @@ RULES: Mapping[str, Rule] = {
         check="capacity",
         rule="the pass that vectorises T.Parallel drops annotated addresses and layouts",
         fix="write the T.Parallel as tile operations, or do not rely on the annotation",
+    ),
+    "AI-SRC-040": Rule(
+        check="always",
+        rule="what only one core type can read cannot decide what the other one does",
+        fix="pass the value through global memory, behind a cross-core flag",
+    ),
+    "AI-SRC-041": Rule(
+        check="always",
+        rule="automatic combine keeps register assignments in the cube's program only",
+        fix="keep the value in an element of a UB buffer, or separate the cores with T.Scope",
+    ),
+    "AI-SRC-042": Rule(
+        check="always",
+        rule="an operation runs on the core type that owns it: tile operations and UB on vector "
+        "cores, matrix products, L1 and L0 on the cube",
+        fix="move it into the T.Scope of its core type",
+    ),
+    "AI-SRC-071": Rule(
+        check="always",
+        rule="a name bound in a loop's body is a new binding there; it does not outlive the "
+        "iteration",
+        fix="declare it with T.alloc_var(dtype, init=...), or keep it in an element of a buffer",
+    ),
+    "AI-SRC-072": Rule(
+        check="always",
+        rule="a kernel must end: a while loop may take SimConfig.loop_limit iterations",
+        fix="let the loop's condition change in its body",
     ),
     "AI-SRC-062": Rule(
         check="always",

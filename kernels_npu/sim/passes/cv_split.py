@@ -17,7 +17,7 @@ With it the compiler emits the body twice and keeps statements by rules that are
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kernels_npu.errors import KernelSourceError
@@ -128,28 +128,41 @@ def _parallel_part(loop: ir.Parallel, keep: Callable[[ir.Store], bool]) -> Body:
 
 
 def _misplaced(body: Body) -> tuple[Note, ...]:
-    """Operations inside a `T.Scope` of the core type that does not own them: they never run."""
+    """Operations inside a `T.Scope` of the core type that does not own them: they never run.
+
+    One note per scope: the scope is wrong or all of them are misplaced.
+    """
     notes: list[Note] = []
-
-    def visit(stmts: Body, scope: str | None) -> None:
-        for stmt in stmts:
-            inner = stmt.core if isinstance(stmt, ir.CoreScope) else scope
-            if isinstance(stmt, ir.TileOp) and scope is not None:
-                if tile_op_owner(stmt) == other_core(scope):
-                    notes.append(
-                        Note(
-                            code="AI-SRC-042",
-                            severity="warning",
-                            message=f"T.{stmt.op} is a {other_core(scope)} operation inside "
-                            f'T.Scope("{"C" if scope == CUBE else "V"}"); no core executes it',
-                            loc=stmt.loc,
-                        )
-                    )
-            for nested in ir.children(stmt):
-                visit(nested, inner)
-
-    visit(body, None)
+    for scope in (s for s in ir.walk(body) if isinstance(s, ir.CoreScope)):
+        lost = [
+            op for op in _directly_in(scope.body) if tile_op_owner(op) == other_core(scope.core)
+        ]
+        if not lost:
+            continue
+        first, more = lost[0], len(lost) - 1
+        what = f"T.{first.op} is a {other_core(scope.core)} operation"
+        if more:
+            what += f", as {more} more here {'are' if more > 1 else 'is'}, and stands"
+        notes.append(
+            Note(
+                code="AI-SRC-042",
+                severity="warning",
+                message=f'{what} inside T.Scope("{"C" if scope.core == CUBE else "V"}"); no core '
+                f"executes {'them' if more else 'it'}",
+                loc=first.loc,
+            )
+        )
     return tuple(notes)
+
+
+def _directly_in(body: Body) -> Iterator[ir.TileOp]:
+    """Tile operations of `body` that no further `T.Scope` encloses."""
+    for stmt in body:
+        if isinstance(stmt, ir.TileOp):
+            yield stmt
+        elif not isinstance(stmt, ir.CoreScope):
+            for nested in ir.children(stmt):
+                yield from _directly_in(nested)
 
 
 # --------------------------------------------------------------------------- combine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kernels_npu.sim import ir
@@ -82,9 +82,14 @@ def lower(
             AI-SYNC-02x, AI-MEM-0xx, AI-VID-0xx).
     """
     on = {name: bool(pass_configs.get(name, False)) for name in PASS_CONFIGS}
+    remarks = tuple(
+        Note(code=r.code, severity=r.severity, message=r.message, loc=r.loc) for r in func.remarks
+    )
     written, notes = infer_scopes(func)
     moved = moves_as_copies(written)
-    func, notes = moved.func, notes + moved.notes
+    func, notes = moved.func, notes + moved.notes + remarks
+    if on[AUTO_SYNC]:
+        notes += tuple(_manual_flags(func))
     temporaries = hidden_temporaries(func, target)  # sized before the split, halved by it
     reduced = reduce_vid(func)
     notes += divergences(func, reduced, target)
@@ -141,6 +146,19 @@ def lower(
         auto_sync=on[AUTO_SYNC],
         notes=(*notes, *pipeline_notes, *injector.notes, *programs.notes, *plan.notes),
     )
+
+
+def _manual_flags(func: ir.PrimFunc) -> Iterator[Note]:
+    """Flags set by hand where the compiler sets its own: said once, at the first."""
+    flags = [s for s in ir.walk(func.body) if isinstance(s, ir.SetFlag)]
+    if flags:
+        yield Note(
+            code="AI-SYNC-012",
+            severity="warning",
+            message=f"{len(flags)} T.set_flag under {AUTO_SYNC}: the compiler inserts flags of its "
+            "own without looking at these, with event ids that may be the same",
+            loc=flags[0].loc,
+        )
 
 
 def _ignored_cv_sync(func: ir.PrimFunc) -> Note:
