@@ -25,12 +25,14 @@ class SimulationOptions:
     checks: `on`, `off`, or the names of the checks to make, separated by commas.
     schedule: `eager`, `late` or `random` (drawn from `seed`): when asynchronous effects land.
     on_finding: `raise` stops at the first launch with an error-level finding, `report` goes on.
+    precise: values of half precision are kept in float32 within a launch.
     """
 
     checks: str = "on"
     schedule: str = "eager"
     seed: int = 0
     on_finding: str = "raise"
+    precise: bool = False
 
 
 def parse_checks(text: str) -> Checks:
@@ -72,6 +74,7 @@ def simulating(options: SimulationOptions, *, soc: str | None = None) -> Iterato
         schedule=options.schedule,
         seed=options.seed,
         on_finding=options.on_finding,
+        precise=options.precise,
         **changes,
     ) as config:
         set_default_config(config)  # new threads have no context of their own

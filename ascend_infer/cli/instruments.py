@@ -66,14 +66,19 @@ def debugged(arguments: argparse.Namespace) -> Iterator[None]:
     if not arguments.breakpoints and not arguments.break_commands:
         yield
         return
-    from kernels_npu.sim.config import configure
+    from kernels_npu.sim.config import configure, default_config, set_default_config
     from kernels_npu.sim.debugger.breakpoints import Breakpoint
     from kernels_npu.sim.debugger.kernel_pdb import debugger
 
     points = tuple(map(Breakpoint.parse, arguments.breakpoints))
     debugger().commands_at_stop = list(arguments.break_commands)
-    with configure(breakpoints=points):
-        yield
+    before = default_config()
+    with configure(breakpoints=points) as config:
+        set_default_config(config)  # for threads that the script starts
+        try:
+            yield
+        finally:
+            set_default_config(before)
     for problem in debugger().missed(points):
         print(problem, file=sys.stderr)
 

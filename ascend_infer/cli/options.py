@@ -88,6 +88,12 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="seed of the random schedule (default: 0)",
     )
+    group.add_argument(
+        "--precise",
+        action="store_true",
+        help="keep float16 and bfloat16 values in float32 within a launch: what still fails is the "
+        "algorithm, not its precision",
+    )
 
 
 def simulation(arguments: argparse.Namespace) -> SimulationOptions:
@@ -97,6 +103,7 @@ def simulation(arguments: argparse.Namespace) -> SimulationOptions:
         schedule=arguments.schedule,
         seed=arguments.schedule_seed,
         on_finding=arguments.on_finding,
+        precise=arguments.precise,
     )
 
 

@@ -91,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         "script": arguments.script,
         "exit_code": exit_code,
         "error": None if error is None else error.to_dict(),
+        "precise": arguments.precise,
         "trace": None if tracer is None else tracer.to_dict(),
         **report.to_dict(),
     }
@@ -98,6 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
         output.print_json(result)
     else:
         _print(report, checked=arguments.checks != "off", error=error)
+        if arguments.precise:
+            print("precise: float16 and bfloat16 values were kept in float32, as no device does")
         if tracer is not None:
             print(f"trace {tracer.file.path}: {tracer.summary()}")
     if report_file is not None:

@@ -119,7 +119,10 @@ def _ops(arguments: argparse.Namespace, reporter: Reporter) -> CheckReport:
     from ascend_infer.verification.ops import OpsOptions, verify_ops
 
     chosen = OpsOptions(
-        names=tuple(arguments.op), max_bytes=arguments.max_bytes, checks=arguments.checks
+        names=tuple(arguments.op),
+        max_bytes=arguments.max_bytes,
+        checks=arguments.checks,
+        precise=arguments.precise,
     )
     return verify_ops(devices.open_device(arguments.device), chosen, reporter)
 

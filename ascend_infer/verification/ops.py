@@ -36,6 +36,7 @@ class OpsOptions:
     max_bytes: int = 4 << 20
     checks: str = "on"
     seed: int = 0
+    precise: bool = False
 
 
 def verify_ops(
@@ -98,9 +99,10 @@ def _verify(
         inputs = _inputs(spec, workload, dtype, device.torch_device, options.seed)
         try:
             if schedule:
-                with simulating(
-                    SimulationOptions(checks=options.checks, schedule=schedule, seed=seed)
-                ):
+                simulation = SimulationOptions(
+                    checks=options.checks, schedule=schedule, seed=seed, precise=options.precise
+                )
+                with simulating(simulation):
                     runs[name] = _run(getattr(ops, spec.name), inputs, spec)
             else:
                 runs[name] = _run(getattr(ops, spec.name), inputs, spec)

@@ -60,6 +60,8 @@ class SimConfig:
         `report` only records it; `stop` ends the launch at the first one and records it.
     known: `Finding.identity` of errors at which a launch goes on under `stop`.
     blocks: the only blocks to execute, where no block waits for another one; empty: all.
+    precise: values of half precision are kept in float32 within a launch; what the host sees is
+        rounded once. Separates a wrong algorithm from a lack of precision.
     breakpoints: where launches stop for Python's debugger.
     loop_limit: iterations after which a `while` in a kernel counts as endless.
     keep_memory: records and reports hold copies of all on-chip buffers as blocks left them.
@@ -72,6 +74,7 @@ class SimConfig:
     on_finding: str = "raise"
     known: frozenset[tuple[str, ...]] = frozenset()
     blocks: tuple[int, ...] = ()
+    precise: bool = False
     breakpoints: tuple[Breakpoint, ...] = ()
     loop_limit: int = 1_000_000
     keep_memory: bool = False

@@ -90,6 +90,10 @@ ALIASES: dict[str, str] = {
 }
 
 
+#: Floats of 16 bits, whose arithmetic rounds visibly.
+HALF_PRECISION = frozenset({"float16", "bfloat16"})
+
+
 def canonical(name: str, where: SourceLocation | None = None) -> str:
     """The canonical spelling of `name`.
 

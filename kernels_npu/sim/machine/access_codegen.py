@@ -22,8 +22,8 @@ class AccessCodegen:
 
     tracked: parameter indices of tensors that the kernel writes. deferred: instructions are queued
     per pipe. auto_sync: the compiler orders the pipes of a core. traced: issues are reported to the
-    core's timeline. line_stmts: per line of text the
-    statement that it belongs to.
+    core's timeline. precise: values of half precision are kept in float32 (`P`). line_stmts: per
+    line of text the statement that it belongs to.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class AccessCodegen:
         auto_sync: bool,
         short: frozenset[int] = frozenset(),
         traced: bool = False,
+        precise: bool = False,
     ) -> None:
         self.func = func
         self.core_kind = core_kind
@@ -59,7 +60,7 @@ class AccessCodegen:
         self.views: dict[str, ViewConstant] = {}
         self.factories: dict[str, Callable[[], object]] = {}
         self.values: dict[str, object] = {}
-        self.writer = ExpressionWriter(self._load_text)
+        self.writer = ExpressionWriter(self._load_text, precise=precise)
         self._tensor_index = {b.uid: i for i, b in enumerate(func.tensors)}
         #: views of tensors with another shape or dtype, by the buffer's id
         self.tensor_views: dict[int, ir.Buffer] = {}
@@ -176,9 +177,24 @@ class AccessCodegen:
         convert = "float" if is_float(buffer.dtype) else "int"
         if buffer.scope == "global":
             offset = self.writer.address(load.indices, buffer.shape)
-            return f"{convert}({self.tensor_name(buffer, flat=True)}[{offset}])"
-        offset = self.writer.address(load.indices, shape_of(buffer, self.func.loc))
-        return f"{convert}({self.flat_name(buffer)}[{offset}])"
+            flat = self.tensor_name(buffer, flat=True)
+        else:
+            offset = self.writer.address(load.indices, shape_of(buffer, self.func.loc))
+            flat = self.flat_name(buffer)
+        if self.keeps_precise(buffer):
+            return f"P.item({flat}, {offset})"
+        return f"{convert}({flat}[{offset}])"
+
+    def keeps_precise(self, buffer: ir.Buffer) -> bool:
+        """Whether precise mode has float32 values beside the elements of `buffer`."""
+        return self.writer.kept(buffer.dtype) != buffer.dtype
+
+    def emit_element_store(self, buffer: ir.Buffer, flat: str, offset: str, value: str) -> None:
+        """Store one element of a buffer whose flat array is named `flat`."""
+        if self.keeps_precise(buffer):
+            self.emit(f"P.put({flat}, {offset}, {value})")
+        else:
+            self.emit(f"{flat}[{offset}] = {value}")
 
     def _announce_gm_load(self, load: ir.Load) -> None:
         index = self.tensor_of(load.buffer)

@@ -17,6 +17,7 @@ from kernels_npu.sim.machine.instruction import AnyArray
 from kernels_npu.sim.machine.memory import Arena
 from kernels_npu.sim.machine.operands import View
 from kernels_npu.sim.machine.parallel_checks import ParallelCheck
+from kernels_npu.sim.machine.precise import PreciseMemory
 from kernels_npu.sim.machine.private_ranges import private_footprints
 from kernels_npu.sim.machine.program import CoreProgram, ViewConstant
 from kernels_npu.sim.machine.shadow import PIPES
@@ -78,6 +79,7 @@ def bind_core(
     arenas: Mapping[str, Arena],
     config: SimConfig,
     cross_flags: CrossFlags,
+    precise: PreciseMemory | None = None,
 ) -> BoundCore:
     """Make `program` executable on core `core` (0 AIC, 1 and 2 the AIVs) of block slot `slot`."""
     checks = config.checks
@@ -124,6 +126,11 @@ def bind_core(
                     else SiteCheck(state, core, site, checks, private)
                 )
                 names[f"c{site.index}"] = check.run
+    if precise is not None:
+        names["P"] = precise
+        for site in program.sites:
+            if site.instruction is not None and f"k{site.index}" in names:
+                names[f"k{site.index}"] = precise.widened(site.instruction)
     if program.debug is not None:
         from kernels_npu.sim.machine.debug_program import debug_names
 

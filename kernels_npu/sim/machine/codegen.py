@@ -131,10 +131,11 @@ class CoreCodegen(InstructionCodegen):
             if written:
                 self.emit(f"if not ({written}): R.stores_unwritten({reads[0][0]})")
             offset = self.writer.address(stmt.indices, buffer.shape)
-            self.emit(f"{self.tensor_name(buffer, flat=True)}[{offset}] = {value}")
+            flat = self.tensor_name(buffer, flat=True)
+            self.emit_element_store(buffer, flat, offset, value)
             return
         offset = self.announce_scalar_access(buffer, stmt.indices, write=True, written=written)
-        self.emit(f"{self.flat_name(buffer)}[{offset}] = {value}")
+        self.emit_element_store(buffer, self.flat_name(buffer), offset, value)
 
 
 def _tensor_views(codegen: CoreCodegen) -> list[str]:

@@ -80,15 +80,16 @@ class _Mode:
     """What the generated programs depend on besides the kernel.
 
     deferred: instructions are queued per pipe. tracked: tensors whose accesses are checked.
-    traced: issues are reported to the cores' timelines. debugged: the programs run under the
-    debugger, with these breakpoints; None is without. short: tensors whose accesses must be
-    tested against the bytes that there are.
+    traced: issues are reported to the cores' timelines. precise: half precision is kept in float32.
+    debugged: the programs run under the debugger, with these breakpoints; None is without. short:
+    tensors whose accesses must be tested against the bytes that there are.
     """
 
     deferred: bool
     checks: Checks
     tracked: Tracked
     traced: bool = False
+    precise: bool = False
     debugged: tuple[Breakpoint, ...] | None = None
     short: Tracked = frozenset()
 
@@ -231,6 +232,7 @@ class CompiledKernel:
             checks=config.checks,
             tracked=self._tracked(bound),
             traced=trace is not None,
+            precise=config.precise,
             debugged=config.breakpoints if config.breakpoints or self._has_breakpoint else None,
             short=bound.short,
         )
@@ -292,6 +294,8 @@ class CompiledKernel:
         scheduler = Scheduler(config.schedule, config.seed)
         slots.group.start_launch(launch)
         slots.kept = []
+        if slots.precise is not None:
+            slots.precise.start_launch(bound.flat)
         if isinstance(log, StoppingLog):
             log.stop = True
             log.known = config.known
@@ -402,7 +406,9 @@ class CompiledKernel:
                 tracked=mode.tracked,
                 auto_sync=self.lowered.auto_sync,
                 traced=mode.traced,
-                short=mode.short,
+    traced: issues are reported to the cores' timelines. precise: half precision is kept in float32.
+    debugged: the programs run under the debugger, with these breakpoints; None is without. short:
+    tensors whose accesses must be tested against the bytes that there are.
             )
             for name, var in self._named_vars():
                 codegen.writer.bind(var, name, EXTENTS if name.startswith("d") else None)

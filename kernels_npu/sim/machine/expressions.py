@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from kernels_npu.sim import ir
+from kernels_npu.sim.dtypes import HALF_PRECISION
 from kernels_npu.sim.machine.intervals import Interval, exact, interval
 from kernels_npu.sim.machine.scalar_math import EXACT_UNARY, int_range, round_to, wrap_int
 from kernels_npu.sim.scalar_ops import is_float
@@ -36,11 +37,13 @@ _FLOAT_FUNCTIONS = {"div": "fdiv", "floordiv": "ffloordiv", "mod": "fmod", "pow"
 class ExpressionWriter:
     """Writes expressions for one core's program.
 
-    load: returns the text that reads one buffer element.
+    load: returns the text that reads one buffer element. precise: values of half precision are kept
+    in float32.
     """
 
-    def __init__(self, load: Callable[[ir.Load], str]) -> None:
+    def __init__(self, load: Callable[[ir.Load], str], *, precise: bool = False) -> None:
         self._load = load
+        self.precise = precise
         self._names: dict[int, str] = {}
         self._intervals: dict[int, Interval] = {}
 
@@ -88,7 +91,7 @@ class ExpressionWriter:
     def text(self, expr: ir.Expr) -> str:
         """Python source that evaluates `expr`."""
         if isinstance(expr, ir.Const):
-            return literal(expr)
+            return literal(ir.Const(expr.value, self.kept(expr.dtype)))
         if isinstance(expr, ir.Var):
             return self.name_of(expr)
         if isinstance(expr, ir.Binary):
@@ -106,6 +109,10 @@ class ExpressionWriter:
             return self._load(expr)
         raise TypeError(f"no code for {expr!r}")
 
+    def kept(self, dtype: str) -> str:
+        """The dtype to which values of `dtype` are rounded."""
+        return "float32" if self.precise and dtype in HALF_PRECISION else dtype
+
     def address(self, indices: tuple[ir.Expr, ...], shape: tuple[ir.Expr | int, ...]) -> str:
         """The flat element offset of `indices`; addresses do not wrap."""
         text = ""
@@ -121,7 +128,7 @@ class ExpressionWriter:
         if is_float(expr.dtype):
             if expr.op in EXACT_UNARY or expr.dtype == "float64":
                 return text
-            return _round(text, expr.dtype)
+            return _round(text, self.kept(expr.dtype))
         if expr.op in _WRAPPING and expr.dtype != "bool" and self._wraps(expr):
             return _wrap(text, expr.dtype)
         return text
@@ -156,7 +163,7 @@ class ExpressionWriter:
             small = not is_float(source) and self.within(expr.a, -(2**24), 2**24)
             if target == "float64" or (target == "float32" and small):
                 return f"float({text})"
-            return _round(text, target)
+            return _round(text, self.kept(target))
         if is_float(source):
             return f"float_to_int({text}, {target!r})"
         return _wrap(text, target) if self._wraps(expr) else text

@@ -113,7 +113,10 @@ class _Assignment:
             self.writer.captured[name] = None
             return name
         index = self._place(buffer, load.indices, guard, write=False)
-        return f"{self._array(buffer)}[{index}]"
+        array = self._array(buffer)
+        if self.generator.keeps_precise(buffer):
+            array = f"P.load({array})"
+        return f"{array}[{index}]"
 
     def _place(
         self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...], guard: str | None, *, write: bool
@@ -215,7 +218,8 @@ class _Assignment:
             generator.emit(f"c{site.index}(({spans}), ({names}), {mask})")
         moved = [self._count_bytes(a, pipe) for a in self.accesses if a.buffer.scope == "global"]
         generator.emit_issue(site, " + ".join(moved) or "0")
-        call = f"p_scatter({target}, {index}, {value}, {mask})"
+        function = "P.scatter" if generator.keeps_precise(store.buffer) else "p_scatter"
+        call = f"{function}({target}, {index}, {value}, {mask})"
         if not generator.deferred or not self.vector:
             generator.emit(call)
             return
@@ -230,7 +234,8 @@ class _Assignment:
             # A conversion within UB or by fixpipe, which rounds to nearest.
             name = f"x{len(self.generator.values)}_convert"
             convert = converter(store.buffer.dtype, value.a.dtype, "CAST_RINT")
-            self.generator.values[name] = _converting(convert, store.buffer.dtype)
+            kept = self.generator.writer.kept(store.buffer.dtype)
+            self.generator.values[name] = _converting(convert, kept)
             return f"{name}({self.writer.text(value.a)})"
         return self.writer.text(value)
 

@@ -37,7 +37,7 @@ class VectorWriter(ExpressionWriter):
         *,
         vector: bool,
     ) -> None:
-        super().__init__(lambda node: load(node, self.guard))
+        super().__init__(lambda node: load(node, self.guard), precise=outer.precise)
         self.guard: str | None = None
         self._outer = outer
         self._grids = grids
@@ -66,7 +66,7 @@ class VectorWriter(ExpressionWriter):
         if isinstance(expr, ir.Select):
             return self._select(expr)
         if isinstance(expr, ir.Cast):
-            return f"p_cast({self.text(expr.a)}, {expr.dtype!r})"
+            return f"p_cast({self.text(expr.a)}, {self.kept(expr.dtype)!r})"
         if isinstance(expr, ir.Reinterpret):
             return f"p_view({self.text(expr.a)}, {expr.a.dtype!r}, {expr.dtype!r})"
         return super().text(expr)
@@ -81,7 +81,9 @@ class VectorWriter(ExpressionWriter):
             return literal(expr)
         name = f"x{len(self._constants)}_{expr.dtype}"
         with np.errstate(all="ignore"):
-            self._constants[name] = np.asarray(expr.value).astype(numpy_dtype(expr.dtype))[()]
+            self._constants[name] = np.asarray(expr.value).astype(
+                numpy_dtype(self.kept(expr.dtype))
+            )[()]
         return name
 
     def _select(self, expr: ir.Select) -> str:
@@ -105,7 +107,7 @@ class VectorWriter(ExpressionWriter):
             return text
         if not is_float(dtype) and isinstance(expr, (ir.Const, ir.Var)):
             return text
-        return f"p_cast({text}, {dtype!r})"
+        return f"p_cast({text}, {self.kept(dtype)!r})"
 
     def _binary(self, expr: ir.Binary) -> str:
         op = expr.op

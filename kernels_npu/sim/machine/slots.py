@@ -13,6 +13,7 @@ from kernels_npu.sim.machine.block_state import BlockGroup, BlockState
 from kernels_npu.sim.machine.cross_flags import CrossFlags
 from kernels_npu.sim.machine.kept_memory import CoreMemory, kept_memory
 from kernels_npu.sim.machine.memory import Arena
+from kernels_npu.sim.machine.precise import PreciseMemory
 from kernels_npu.sim.machine.program import CoreProgram
 from kernels_npu.sim.machine.timeline import SignalBoard
 from kernels_npu.sim.passes import LoweredKernel
@@ -42,6 +43,7 @@ class SlotGroup:
     slots: list[Slot]
     #: on-chip memory of the blocks of the latest launch, when it is to be kept
     kept: list[CoreMemory] = field(default_factory=list)
+    precise: PreciseMemory | None = None
 
     def keep_memory(self, placements: Mapping[ir.Buffer, int]) -> None:
         """Copy the buffers of the blocks that are in the slots now."""
@@ -65,12 +67,11 @@ def make_slots(
     group = BlockGroup(lowered.auto_sync, alive)
     flags = CrossFlags(1, vector_cores)
     slots = []
-    for number in range(alive):
-        arenas = {
-            (core, memory): Arena(memory, _arena_size(lowered, programs[min(core, 1)], memory))
-            for core in range(1 + vector_cores)
-            for memory in _CORE_MEMORIES[core]
-        }
+    places = [_arenas(lowered, programs, vector_cores) for _ in range(alive)]
+    precise = None
+    if config.precise:
+        precise = PreciseMemory(arena.bytes for arenas in places for arena in arenas.values())
+    for number, arenas in enumerate(places):
         state = group.add_slot(arenas)
         cores = []
         for core in range(1 + vector_cores):
@@ -78,10 +79,21 @@ def make_slots(
             if program.empty:
                 continue
             own = {m: arenas[(core, m)] for m in _CORE_MEMORIES[core]}
-            cores.append(bind_core(program, core, number, state, own, config, flags))
+            cores.append(bind_core(program, core, number, state, own, config, flags, precise))
             state.sites[core] = program.sites
         slots.append(Slot(state, cores))
-    return SlotGroup(group, slots)
+    return SlotGroup(group, slots, precise=precise)
+
+
+def _arenas(
+    lowered: LoweredKernel, programs: tuple[CoreProgram, CoreProgram], vector_cores: int
+) -> dict[tuple[int, str], Arena]:
+    """The memories of one slot, by core and name."""
+    return {
+        (core, memory): Arena(memory, _arena_size(lowered, programs[min(core, 1)], memory))
+        for core in range(1 + vector_cores)
+        for memory in _CORE_MEMORIES[core]
+    }
 
 
 def start_timelines(trace: LaunchTrace, slots: SlotGroup, flags: CrossFlags) -> None:

@@ -98,6 +98,9 @@ def _directed(dst: str, mode: str) -> Converter:
     pattern = np.dtype(f"i{narrow.itemsize}")
 
     def convert(a: AnyArray, out: AnyArray) -> None:
+        if out.dtype.itemsize > narrow.itemsize:
+            np.copyto(out, a, casting="unsafe")  # precise mode: there is room for the value
+            return
         exactly = a.astype(np.float64)
         nearest = exactly.astype(narrow) if a.dtype.kind in "iu" else a.astype(narrow)
         wide = nearest.astype(np.float64)
