@@ -406,9 +406,8 @@ class CompiledKernel:
                 tracked=mode.tracked,
                 auto_sync=self.lowered.auto_sync,
                 traced=mode.traced,
-    traced: issues are reported to the cores' timelines. precise: half precision is kept in float32.
-    debugged: the programs run under the debugger, with these breakpoints; None is without. short:
-    tensors whose accesses must be tested against the bytes that there are.
+                precise=mode.precise,
+                short=mode.short,
             )
             for name, var in self._named_vars():
                 codegen.writer.bind(var, name, EXTENTS if name.startswith("d") else None)
