@@ -285,7 +285,7 @@ CODES: dict[str, str] = {
     "AI-CAP-020": "A capture ends on another thread than it began on (107038).",
     "AI-STREAM-001": "Two streams access the same bytes and nothing orders them.",
     "AI-STREAM-002": "A launch on a raw stream overtakes torch_npu's host task queue.",
-    "AI-STREAM-003": "Elapsed time is asked of the simulated device.",
+    "AI-STREAM-003": "Elapsed time is asked of an event without timing.",
     "AI-STREAM-004": "A raw stream handle belongs to no stream of the device.",
     "AI-STREAM-005": "Something else stands where a stream or an event of the device is needed.",
     "AI-TYPE-030": "A kernel was called with too few arguments.",

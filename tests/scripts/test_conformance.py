@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from conformance_suite import catalogue, verdicts  # noqa: E402
+from conformance_suite import catalogue, page, verdicts  # noqa: E402
 from conformance_suite.runner import Execution  # noqa: E402
 
 FILE = "examples/some/kernel.py"
@@ -153,3 +153,9 @@ def test_first_matching_judge():
     assert catalogue.judge_of("testing/python/language/test_x.py").by == "pytest"
     assert catalogue.judge_of("examples/lightning_indexer/a.py").by == "extra"
     assert catalogue.judge_of("examples/gemm/new.py").by == "assertion"
+
+
+def test_the_page_is_current():
+    assert page.PAGE.read_text(encoding="utf-8") == page.render(), (
+        "run: PYTHONPATH=scripts python -m conformance_suite.page"
+    )

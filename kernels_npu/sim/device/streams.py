@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from kernels_npu.sim.device.capture import CaptureSession, forbid
-from kernels_npu.sim.device.errors import CaptureError, DeviceError, NotSimulatedError, acl_text
+from kernels_npu.sim.device.errors import CaptureError, DeviceError, acl_text
 from kernels_npu.sim.device.ordering import host_waits_for, join, stream_clock
 from kernels_npu.sim.device.state import (
     DeviceState,
@@ -19,6 +19,7 @@ from kernels_npu.sim.device.state import (
     drain,
     process,
 )
+from kernels_npu.sim.no_time import NoTime
 
 DeviceLike = torch.device | str | int | None
 #: torch_npu hands out this many streams per device and priority, round robin.
@@ -141,7 +142,7 @@ class ExternalStream(Stream):
 class Event:
     """A point in a stream's work.
 
-    elapsed_time raises: simulated time is not time.
+    enable_timing: `elapsed_time` may be asked, and gives a NaN: simulated time is not time.
     """
 
     def __init__(
@@ -151,6 +152,7 @@ class Event:
         interprocess: bool = False,
         external: bool = False,
     ) -> None:
+        self._timing = enable_timing
         self._clock: dict[int, int] | None = None
         self._session: CaptureSession | None = None
         self._device: DeviceState | None = None
@@ -203,18 +205,20 @@ class Event:
         state = "not recorded" if self._device is None else f"recorded on npu:{self._device.index}"
         return f"torch.npu.Event({state})"
 
-    def elapsed_time(self, end_event: Event) -> float:
-        """Not available.
+    def elapsed_time(self, end_event: Event) -> NoTime:
+        """A NaN that says what it is: there is no time between two simulated events.
 
         Raises:
-            NotSimulatedError: AI-STREAM-003.
+            DeviceError: AI-STREAM-003 for events without timing or that were not recorded.
         """
-        raise NotSimulatedError(
-            "AI-STREAM-003",
-            "elapsed_time() has no meaning on the simulated NPU",
-            rule="simulated work takes no device time; cycles of a model are not microseconds",
-            fix="read bytes and modelled cycles from the launch report, or measure on a device",
-        )
+        if not all(event._timing and event._clock is not None for event in (self, end_event)):
+            raise DeviceError(
+                "AI-STREAM-003",
+                "elapsed_time() of an event that takes no time or was not recorded",
+                rule="both events are made with enable_timing=True and recorded on a stream",
+                fix="torch.npu.Event(enable_timing=True), then record() both",
+            )
+        return NoTime()
 
 
 def _require(stream: object) -> Stream:

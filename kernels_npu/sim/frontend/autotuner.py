@@ -20,7 +20,8 @@ from kernels_npu.errors import AscendInferError
 from kernels_npu.sim.frontend.collection import collector
 from kernels_npu.sim.frontend.diagnostics import fail
 from kernels_npu.sim.frontend.jit import JITFactory, JITKernel, freeze
-from kernels_npu.sim.frontend.profiler import NoTime, Profiler, do_bench, supply_type_of
+from kernels_npu.sim.frontend.profiler import Profiler, do_bench, supply_type_of
+from kernels_npu.sim.no_time import NoTime
 from kernels_npu.sim.reporting import trial_launches
 
 _log = logging.getLogger(__name__)

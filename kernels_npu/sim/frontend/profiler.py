@@ -1,8 +1,7 @@
 """`tilelang.profiler`: checks of a kernel against a reference, and benchmarks without time.
 
-A simulator has no time. What scripts print as milliseconds here is `NoTime`: a NaN, so that
-whatever is computed from it stays one, which formats as what it is and is ordered by the modelled
-cycles of the launches that were made.
+A simulator has no time. What scripts print as milliseconds is `NoTime` here, which knows the
+modelled cycles of the launches that were made.
 """
 
 from __future__ import annotations
@@ -11,56 +10,16 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kernels_npu.evidence import Evidence
 from kernels_npu.sim.frontend.collection import collector
 from kernels_npu.sim.frontend.diagnostics import fail
 from kernels_npu.sim.frontend.tensor_supply import KernelParam, TensorSupplyType, supply
+from kernels_npu.sim.no_time import NoTime
 from kernels_npu.sim.reporting import SimReport, collect_report
 
 if TYPE_CHECKING:
     import torch
 
     from kernels_npu.sim.frontend.jit import JITKernel
-
-
-class NoTime(float):
-    """What a benchmark returns: NaN as a number.
-
-    cycles: of the busiest pipe of the launches that were made, by the cost model. evidence:
-    modelled. Two of them compare by their cycles, so `min` and `sorted` choose what the model
-    prefers; against other numbers only infinity is larger.
-    """
-
-    cycles: int
-    evidence = Evidence.MODELLED
-
-    def __new__(cls, cycles: int) -> NoTime:
-        """A NaN that knows `cycles`."""
-        self = super().__new__(cls, math.nan)
-        self.cycles = cycles
-        return self
-
-    def __str__(self) -> str:
-        if not self.cycles:
-            return "nan (no time on a simulated NPU; no kernel was launched)"
-        return f"nan (no time on a simulated NPU; {self.cycles:,} modelled cycles)"
-
-    __repr__ = __str__
-
-    def __format__(self, spec: str) -> str:
-        """The same text whatever the precision asked for: there are no digits to round."""
-        return str(self)
-
-    def __lt__(self, other: object) -> bool:
-        if isinstance(other, NoTime):
-            return self.cycles < other.cycles
-        return other == math.inf
-
-    def __gt__(self, other: object) -> bool:
-        return isinstance(other, NoTime) and self.cycles > other.cycles
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return NoTime, (self.cycles,)
 
 
 def modelled_cycles(report: SimReport, cores: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
 import pytest
@@ -142,14 +143,20 @@ def test_report_and_off(side):
         simulated.configure(stream_order="loud")
 
 
-def test_elapsed_time_is_refused():
+def test_elapsed_time_is_no_time():
     start, end = torch.npu.Event(enable_timing=True), torch.npu.Event(enable_timing=True)
     start.record()
+    with pytest.raises(RuntimeError, match="AI-STREAM-003"):
+        start.elapsed_time(end)
     end.record()
     assert end.query()
     end.synchronize()
-    with pytest.raises(RuntimeError, match="AI-STREAM-003"):
-        start.elapsed_time(end)
+    assert math.isnan(start.elapsed_time(end) / 10)
+    assert "no time" in f"{start.elapsed_time(end):.3f} ms"
+    plain = torch.npu.Event()
+    plain.record()
+    with pytest.raises(RuntimeError, match="enable_timing"):
+        plain.elapsed_time(end)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from kernels_npu.errors import AscendInferError, KernelSourceError
 from kernels_npu.evidence import Evidence
 from kernels_npu.sim import collect_report, configure, device
 from kernels_npu.sim.frontend import T, tilelang
-from kernels_npu.sim.frontend.profiler import NoTime
+from kernels_npu.sim.no_time import NoTime
 
 ROWS, COLUMNS = 96, 64
 
