@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.passes import allocation_order, cross_core_sync, cv_split, program_text
+from kernels_npu.sim.passes.channels.lowering import lower_virtual_channels
 from kernels_npu.sim.passes.device_code import check_device_code
 from kernels_npu.sim.passes.layouts import effective_layouts
 from kernels_npu.sim.passes.memory_planning import plan_memory
@@ -21,9 +22,8 @@ from kernels_npu.sim.passes.pipelining import (
 )
 from kernels_npu.sim.passes.scope_inference import infer_scopes
 from kernels_npu.sim.passes.temporaries import hidden_temporaries
-from kernels_npu.sim.passes.vid_divergence import divergences
-from kernels_npu.sim.passes.vid_reduction import reduce_vid
-from kernels_npu.sim.passes.virtual_channels import lower_virtual_channels
+from kernels_npu.sim.passes.vector_split.divergence import divergences
+from kernels_npu.sim.passes.vector_split.reduction import reduce_vid
 from kernels_npu.sim.soc import Soc
 
 AUTO_SYNC = "tl.ascend_auto_sync"

@@ -15,7 +15,7 @@ from kernels_npu.sim import ir
 from kernels_npu.sim.dtypes import bytes_of
 from kernels_npu.sim.passes.buffer_sizes import align_up
 from kernels_npu.sim.passes.rewriting import element_count, operand_buffer, static_int
-from kernels_npu.sim.passes.vid_analysis import half_of
+from kernels_npu.sim.passes.vector_split.analysis import half_of
 
 _REPEAT = 256
 

@@ -159,6 +159,33 @@ def one_row_copied(a, s, r, cid, x, y, one, row, col):
     T.copy(a[cid * M, 0], one)
 
 
+@T.macro
+def sum_over_rows(a, s, r, cid, x, y, one, row, col):
+    total = T.alloc_var("float32", init=0.0)
+    T.copy(x, y)
+    for i in T.serial(M):
+        total += x[i, 0]
+    T.tile.add(y, y, total)
+
+
+@T.macro
+def last_row_kept(a, s, r, cid, x, y, one, row, col):
+    T.copy(x, y)
+    for i in T.serial(M):
+        T.copy(x[i, :], one)
+    T.tile.exp(one, one)
+
+
+@T.macro
+def scalar_per_row(a, s, r, cid, x, y, one, row, col):
+    total = T.alloc_var("float32", init=0.0)
+    for i in T.serial(M):
+        total = x[i, 0] * 2.0
+        T.tile.add(y[i, :], x[i, :], total)
+    total = 1.0
+    T.tile.add(y, y, total)
+
+
 WRONG = {
     silu: "AI-VID-002",
     cast_counted: "AI-VID-002",
@@ -167,6 +194,8 @@ WRONG = {
     bias_in_parallel: "AI-VID-004",
     column_sums: "AI-VID-005",
     sorted_rows: "AI-VID-005",
+    sum_over_rows: "AI-VID-005",
+    last_row_kept: "AI-VID-005",
     row_by_number: "AI-VID-006",
     row_number_as_value: "AI-VID-007",
     tensor_in_parallel: "AI-VID-007",
@@ -177,7 +206,7 @@ WRONG = {
     atomic: "AI-VID-009",
     one_row_copied: "AI-VID-009",
 }
-CLEAN = (exp, rows_in_place, factor_per_row, tensor_row_in_a_loop)
+CLEAN = (exp, rows_in_place, factor_per_row, tensor_row_in_a_loop, scalar_per_row)
 
 
 @pytest.mark.parametrize("body", WRONG, ids=lambda body: body.__name__)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
-from kernels_npu.sim.passes.channel_uses import compiler_reads, reads, reloads, writes
+from kernels_npu.sim.passes.buffer_uses import compiler_reads, reads, reloads, writes
 from kernels_npu.sim.passes.notes import Note
 from kernels_npu.sim.passes.ownership import VIRTUAL_PATHS, copy_scopes
 from kernels_npu.sim.passes.rewriting import operand_buffer, root_of, subexpressions

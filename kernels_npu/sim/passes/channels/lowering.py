@@ -2,7 +2,7 @@
 
 There is no direct path. The compiler adds a tensor parameter `workspace_<k>` per copy, one slot per
 block, turns the copy into a store to the slot, and loads the destination from it right before
-the first statement that reads it (`channel_placement`).
+the first statement that reads it (`placement`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import dataclasses
 
 from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
-from kernels_npu.sim.passes.channel_placement import Channel, check_pairs, find_channels, place
+from kernels_npu.sim.passes.channels.placement import Channel, check_pairs, find_channels, place
 from kernels_npu.sim.passes.notes import Note
 from kernels_npu.sim.passes.rewriting import operand_buffer, static_int, with_children
-from kernels_npu.sim.passes.vid_analysis import CORES
-from kernels_npu.sim.passes.vid_reduction import ReducedKernel
+from kernels_npu.sim.passes.vector_split.analysis import CORES
+from kernels_npu.sim.passes.vector_split.reduction import ReducedKernel
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

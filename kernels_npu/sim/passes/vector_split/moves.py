@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.passes.rewriting import operand_buffer, static_int
-from kernels_npu.sim.passes.vid_analysis import CORES
+from kernels_npu.sim.passes.vector_split.analysis import CORES
 
 
 def shifted(side: ir.Operand, rank: int, first: ir.Expr) -> ir.Operand:

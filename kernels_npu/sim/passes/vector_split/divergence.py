@@ -1,32 +1,31 @@
 """`threads=2`: where the hardware will not compute what the program means.
 
-The simulator executes the meaning (`vid_reduction`); every note names a statement for which the
-compiler generates something else (`vid_compiler`), or which has no meaning on halves of a tile.
+The simulator executes the meaning (`reduction`); every note names a statement for which the
+compiler generates something else (`compiler`), or which has no meaning on halves of a tile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kernels_npu.errors import SourceLocation
 from kernels_npu.sim import ir
-from kernels_npu.sim.passes import vid_compiler
 from kernels_npu.sim.passes.notes import Note
 from kernels_npu.sim.passes.rewriting import (
     element_count,
     operand_buffer,
     static_int,
 )
-from kernels_npu.sim.passes.vid_analysis import (
+from kernels_npu.sim.passes.vector_split import compiler
+from kernels_npu.sim.passes.vector_split.analysis import (
     CORES,
-    RowLoop,
     VidSplit,
     accesses,
     loop_of_index,
     row_index,
 )
-from kernels_npu.sim.passes.vid_moves import row_axis
-from kernels_npu.sim.passes.vid_reduction import ReducedKernel
+from kernels_npu.sim.passes.vector_split.loop_notes import buffers, left_behind, loops, note
+from kernels_npu.sim.passes.vector_split.moves import row_axis
+from kernels_npu.sim.passes.vector_split.reduction import ReducedKernel
 
 #: Operations that order, move or combine elements across the rows of their operands.
 _ACROSS_ROWS = frozenset(
@@ -53,77 +52,19 @@ def divergences(func: ir.PrimFunc, reduced: ReducedKernel, target: str) -> tuple
     split = reduced.split
     if split is None:
         return ()
-    notes = [*_buffers(func, split), *_loops(func, split)]
+    notes = [*buffers(func, split), *loops(func, split), *left_behind(func, split)]
     for old, new in zip(ir.walk(func.body), ir.walk(reduced.func.body)):
         for rule in _RULES:
             notes += rule(old, new, split)
     notes += _row_numbers(reduced, split)
-    return tuple(note for note in notes if target != "pto" or note.code != "AI-VID-002")
-
-
-def _note(code: str, loc: SourceLocation, message: str, severity: str = "warning") -> Note:
-    return Note(code=code, severity=severity, message=message, loc=loc)
-
-
-# --------------------------------------------------------------------------- buffers and loops
-
-
-def _buffers(func: ir.PrimFunc, split: VidSplit) -> Iterator[Note]:
-    for buffer in split.halved:
-        rows, loc = static_int(buffer.shape[0]) or 1, buffer.loc or func.loc
-        if buffer in split.columns and rows > 1:
-            yield _note(
-                "AI-VID-004",
-                loc,
-                f"{buffer.name!r} lies along the columns of 2-D tiles, but threads=2 halves it as "
-                f"if it had {rows} rows: the hardware has {rows // CORES} of its elements on each "
-                "vector core, and reads what lies behind it for the rest",
-            )
-        elif rows > 1 and rows % CORES:
-            yield _note(
-                "AI-VID-010",
-                loc,
-                f"{buffer.name!r} has {rows} rows, and each vector core gets {rows // CORES}: "
-                f"row {rows - 1} is computed by none",
-                "error",
-            )
-
-
-def _loops(func: ir.PrimFunc, split: VidSplit) -> Iterator[Note]:
-    for loop in split.loops.values():
-        if not vid_compiler.recognises(loop.var, loop.stmt.body, split):
-            yield _note(
-                "AI-VID-008",
-                loop.stmt.loc,
-                f"the loop over {loop.var.name!r} steps through rows of a tile that threads=2 "
-                f"halves, in a form that the compiler does not recognise: the hardware runs all "
-                f"{loop.all} iterations on the {loop.half} that each vector core has",
-            )
-        elif not _covers(loop):
-            yield _note(
-                "AI-VID-008",
-                loop.stmt.loc,
-                f"the loop over {loop.var.name!r} runs over some of the {loop.all} rows of a tile "
-                "that threads=2 halves: the hardware runs half of its iterations from the same "
-                "start on each vector core",
-                "error" if isinstance(loop.stmt, ir.Parallel) else "warning",
-            )
-
-
-def _covers(loop: RowLoop) -> bool:
-    if isinstance(loop.stmt, ir.Parallel):
-        return dict(zip(loop.stmt.vars, loop.stmt.extents))[loop.var] == loop.all
-    return static_int(loop.stmt.start) == 0 and static_int(loop.stmt.stop) == loop.all
-
-
-# --------------------------------------------------------------------------- statements
+    return tuple(n for n in notes if target != "pto" or n.code != "AI-VID-002")
 
 
 def _counts(old: ir.Stmt, new: ir.Stmt, split: VidSplit) -> Iterator[Note]:
     """Operations that cover more or fewer elements than a vector core's part of the tile."""
     if not isinstance(old, ir.TileOp) or not isinstance(new, ir.TileOp) or old.op in _UNCOUNTED:
         return
-    if not any(vid_compiler.is_halved(o, split) for o in old.operands):
+    if not any(compiler.is_halved(o, split) for o in old.operands):
         return
     if old.op.startswith("reduce_"):
         rows = [row_index(op.operands[0]) for op in (old, new)]
@@ -131,14 +72,14 @@ def _counts(old: ir.Stmt, new: ir.Stmt, split: VidSplit) -> Iterator[Note]:
             return
         meant, compiled = rows[1][1], rows[0][1] // CORES
     else:
-        written, covered = vid_compiler.written_count(old), vid_compiler.written_count(new)
+        written, covered = compiler.written_count(old), compiler.written_count(new)
         if written is None or covered is None:
             return
         meant, compiled = covered, written
-        if vid_compiler.halves_count(old, split):
+        if compiler.halves_count(old, split):
             compiled = max(written // CORES, 1)
     if compiled > meant:
-        yield _note(
+        yield note(
             "AI-VID-002",
             old.loc,
             f"threads=2 halves the tile but not the count of T.{old.op}: the hardware covers "
@@ -146,7 +87,7 @@ def _counts(old: ir.Stmt, new: ir.Stmt, split: VidSplit) -> Iterator[Note]:
             "lies behind the tile in UB",
         )
     elif compiled < meant:
-        yield _note(
+        yield note(
             "AI-VID-003",
             old.loc,
             f"the hardware covers {compiled} of the {meant} elements of this T.{old.op}: threads=2 "
@@ -170,7 +111,7 @@ def _across_rows(old: ir.Stmt, new: ir.Stmt, split: VidSplit) -> Iterator[Note]:
         return
     if all(element_count(a) == element_count(b) for a, b in zip(old.operands, new.operands)):
         return  # within one row
-    yield _note(
+    yield note(
         "AI-VID-005",
         old.loc,
         f"T.{old.op} needs all rows of {shared[0].name!r}, of which threads=2 gives each vector "
@@ -184,7 +125,7 @@ def _sequences(old: ir.Stmt, new: ir.Stmt, split: VidSplit) -> Iterator[Note]:
     if isinstance(old, ir.TileOp) and old.op in ("createvecindex", "arith_progression"):
         buffer = operand_buffer(old.operands[0])
         if buffer is not None and split.rows(buffer):
-            yield _note(
+            yield note(
                 "AI-VID-007",
                 old.loc,
                 f"T.{old.op} numbers the elements of {buffer.name!r}, of which threads=2 gives "
@@ -204,7 +145,7 @@ def _fixed_rows(old: ir.Stmt, new: ir.Stmt, split: VidSplit) -> Iterator[Note]:
         everything = static_int(index) == 0 and extent == static_int(buffer.shape[0])
         if everything:
             continue
-        yield _note(
+        yield note(
             "AI-VID-006",
             old.loc,
             f"this names rows of {buffer.name!r} by number; threads=2 gives each vector core half "
@@ -217,7 +158,7 @@ def _moves(old: ir.Stmt, new: ir.Stmt, split: VidSplit) -> Iterator[Note]:
     """Copies of which the compiler moves another row of the tensor, or none."""
     if not isinstance(old, ir.TileOp) or old.op not in ("copy", "atomic_add"):
         return
-    for near, far in vid_compiler.sides(old):
+    for near, far in compiler.sides(old):
         tile, tensor = operand_buffer(old.operands[near]), operand_buffer(old.operands[far])
         if tile is None or tensor is None or tensor.scope != "global":
             continue
@@ -229,14 +170,14 @@ def _moves(old: ir.Stmt, new: ir.Stmt, split: VidSplit) -> Iterator[Note]:
             happens = f"takes the next row of {tensor.name!r} on the second core"
         elif rows is None or stepped:
             continue
-        elif vid_compiler.moved_axis(tensor, tile) != row_axis(old.operands[far], len(tile.shape)):
+        elif compiler.moved_axis(tensor, tile) != row_axis(old.operands[far], len(tile.shape)):
             happens = (
-                f"moves dimension {vid_compiler.moved_axis(tensor, tile)} of {tensor.name!r}, "
+                f"moves dimension {compiler.moved_axis(tensor, tile)} of {tensor.name!r}, "
                 "counted from the last one, which is not where the rows of the tile lie"
             )
         else:
             continue
-        yield _note(
+        yield note(
             "AI-VID-009",
             old.loc,
             f"the compiler does not share out this T.{old.op} by rows: the hardware {happens}",
@@ -248,11 +189,11 @@ def _row_numbers(reduced: ReducedKernel, split: VidSplit) -> Iterator[Note]:
     for stmt, var in dict.fromkeys(reduced.renumbered):
         if isinstance(stmt, ir.TileOp) and stmt.op == "copy":
             if any(
-                vid_compiler.moves_row(stmt, near, far, var, split)
-                for near, far in vid_compiler.sides(stmt)
+                compiler.moves_row(stmt, near, far, var, split)
+                for near, far in compiler.sides(stmt)
             ):
                 continue
-        yield _note(
+        yield note(
             "AI-VID-007",
             stmt.loc,
             f"{var.name!r} is used for more than the row of a tile here; threads=2 halves its loop "

@@ -1,7 +1,7 @@
 """The automatic split of work over the two vector cores of a block (`T.Kernel(..., threads=2)`).
 
 Vector core `vid` works on rows `[vid * rows / 2, (vid + 1) * rows / 2)` of every UB buffer that
-`vid_analysis` finds to be split:
+`analysis` finds to be split:
 
   * such a buffer has half as many rows, and so has everything that takes all of its rows;
   * a loop over its rows runs half as often. Its variable stays the index of a core's own row
@@ -9,7 +9,7 @@ Vector core `vid` works on rows `[vid * rows / 2, (vid + 1) * rows / 2)` of ever
   * in a copy to or from global memory the row on that side moves by `vid` halves.
 
 That is what the program means. Where the compiler is known to generate something else,
-`vid_divergence` says so.
+`divergence` says so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kernels_npu.sim.passes.rewriting import (
     root_of,
     static_int,
 )
-from kernels_npu.sim.passes.vid_analysis import (
+from kernels_npu.sim.passes.vector_split.analysis import (
     CORES,
     RowLoop,
     VidSplit,
@@ -36,7 +36,7 @@ from kernels_npu.sim.passes.vid_analysis import (
     is_ub,
     loop_of_index,
 )
-from kernels_npu.sim.passes.vid_moves import shifted
+from kernels_npu.sim.passes.vector_split.moves import shifted
 
 #: Operations that move a rectangle between a UB tile and global memory: position of the UB side.
 _MOVES = {"copy": (0, 1), "atomic_add": (1, 0)}

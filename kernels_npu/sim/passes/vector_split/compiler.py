@@ -1,4 +1,4 @@
-"""What the compiler's pass for `threads=2` really does, where that differs from `vid_reduction`.
+"""What the compiler's pass for `threads=2` really does, where that differs from `reduction`.
 
 The pass works on calls, not on rows: it halves the first dimension of *every* UB buffer that does
 not gather, the count of *some* operations whose first halved operand starts at element 0, the
@@ -18,7 +18,7 @@ from kernels_npu.sim.passes.rewriting import (
     static_int,
     subexpressions,
 )
-from kernels_npu.sim.passes.vid_analysis import (
+from kernels_npu.sim.passes.vector_split.analysis import (
     CORES,
     VidSplit,
     accesses,

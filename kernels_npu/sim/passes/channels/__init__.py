@@ -1,0 +1,1 @@
+"""Copies between the core types of a block, through workspaces that the compiler adds."""
