@@ -112,3 +112,39 @@ def test_without_a_set_or_a_wait_a_fault_is_found(name, line, npu, monkeypatch, 
         launch(twin, monkeypatch, inputs(name))
     assert caught.value.code.startswith(("AI-RACE", "AI-SYNC"))
     assert f"_without_{line}.py:" in str(caught.value)
+
+
+ATTENTION = {"q_heads": 9, "kv_heads": 3, "head_dim": 64, "block_size": 128, "seq_lens": (600,)}
+LAUNCHES = {
+    **{name: (op, dims) for name, (_, _, op, dims) in KERNELS.items()},
+    "attention": ("paged_decode_attention", ATTENTION),
+    "attention-slices": (
+        "paged_decode_attention",
+        {**ATTENTION, "q_heads": 2, "kv_heads": 1, "head_dim": 192},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_no_deleted_pair_half_or_barrier_survives(name, npu):
+    """Deleted in the parsed kernel; what is not found is redundant by the happens-before graph."""
+    from kernels_npu import ops
+    from kernels_npu.sim.mutation.capture import Recorder, observing
+    from kernels_npu.sim.mutation.trial import FOUND, NOT_REACHED, REDUNDANT, Trial
+    from kernels_npu.sim.mutation.worker import judge_trials
+
+    op, dims = LAUNCHES[name]
+    workload = Workload(name="deletions", dims=dims)
+    tensors = all_specs()[op].make_inputs(
+        workload, torch.float16, "npu", torch.Generator().manual_seed(0)
+    )
+    recorder = Recorder(patience=3600.0)
+    with observing(recorder):
+        getattr(ops, op)(**tensors)
+    verdicts = judge_trials([Trial(c) for kept in recorder.launches.values() for c in kept])
+    assert verdicts
+    for deletion, verdict in verdicts:
+        # The one barrier of a single pipe is needed where products are small, or not executed.
+        barrier = deletion.kind == "barrier"
+        allowed = {FOUND, REDUNDANT, NOT_REACHED} if barrier else {FOUND}
+        assert verdict.outcome in allowed, f"{deletion}: {verdict}"

@@ -23,7 +23,7 @@ _SYNCHRONISES = re.compile(
 )
 
 #: A file's process is ended when it has been there this many times its limit of computing.
-_GRACE = 5
+_GRACE = 30
 
 
 def find_files(clone: Path) -> list[Path]:
