@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import dataclasses
 import functools
 import importlib.util
 import re
@@ -198,6 +199,26 @@ def test_the_error_page_is_current() -> None:
     spec.loader.exec_module(generator)
     page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     assert page == generator.render(), "run scripts/generate_error_docs.py"
+    page = (ROOT / "docs" / "simulator-checks.md").read_text(encoding="utf-8")
+    assert page == generator.render_checks(), "run scripts/generate_error_docs.py"
+
+
+def test_every_finding_has_a_rule() -> None:
+    from kernels_npu.error_codes import CODES
+    from kernels_npu.sim.config import Checks
+    from kernels_npu.sim.machine.rules import RULES
+
+    switches = {field.name for field in dataclasses.fields(Checks)} | {"always"}
+    for code, rule in RULES.items():
+        assert code in CODES and rule.check in switches, code
+        assert rule.rule and rule.fix and not rule.rule.endswith("."), code
+        assert set(rule.severity.split(" or ")) <= {"error", "warning", "hint"}, code
+    noted = re.compile(r'(?:note|Note|remark|report|_stop)\(\s*(?:code=)?"(AI-[A-Z]+-\d+)"')
+    for path in (ROOT / "kernels_npu" / "sim").rglob("*.py"):
+        for code in noted.findall(path.read_text(encoding="utf-8")):
+            assert code in RULES, (
+                f"{path.name}: {code} has no row in kernels_npu/sim/machine/rules.py"
+            )
 
 
 # ------------------------------------------------------------------------------ files and words

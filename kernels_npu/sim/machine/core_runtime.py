@@ -80,7 +80,7 @@ class CoreRuntime(CoreReports):
             )
         outstanding = self.state.monitor.set_flag(self.number, src, dst, event, site)
         if self.watch is not None:
-            self.watch.set_flag(src, dst, event)
+            self.watch.set_flag(site, src, dst, event)
         if self.check_flags and outstanding > 1:
             self.report(
                 "AI-SYNC-004",

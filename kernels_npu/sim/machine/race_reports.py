@@ -65,9 +65,11 @@ class RaceReports:
             and id(before.site.stmt) in launch.same_work
         ):
             return  # every core stores the same bytes to the same place
-        # Both AIVs run the same text: one mistake there is one finding.
+        # Both AIVs run the same text: one mistake there is one finding. So are a read and a write
+        # of one statement that miss the same edge.
         kinds = (before.core > 0, after.core > 0)
-        key = ("race", kind, kinds, before.site.stmt.loc, after.site.stmt.loc)
+        pipes = (self._pipe(before), self._pipe(after))
+        key = ("race", kinds, pipes, same_block, before.site.stmt.loc, after.site.stmt.loc)
         if launch.log.seen(key):
             return
         # The scalar unit is done with an access when it issues the next instruction; CANN asks for
@@ -169,7 +171,7 @@ class RaceReports:
 
     def _access(self, side: _Side, memory: str) -> Access:
         site = side.site
-        tensor, offset = self._tensor(site, memory, side.write)
+        tensor, offset = self._tensor(side, memory)
         return Access(
             operation=site.op,
             kind="Write" if side.write else "Read",
@@ -183,21 +185,29 @@ class RaceReports:
             tensor=tensor,
         )
 
-    def _tensor(self, site: Site, memory: str, write: bool) -> tuple[str, int]:
-        """The tensor or buffer that `site` names; for a tensor also its place in its storage."""
+    def _tensor(self, side: _Side, memory: str) -> tuple[str, int]:
+        """The tensor or buffer of an access; for a tensor also its place in its storage."""
         launch = self._group.launch
         assert launch is not None
-        for footprint in site.footprints:
+        names: list[tuple[bool, str, int]] = []
+        for footprint in side.site.footprints:
             view = footprint.view
-            if footprint.write != write:
+            if footprint.write != side.write:
                 continue
             if isinstance(view, Rect):
                 if memory == "GM":
                     tensor = footprint.tensor
-                    return launch.tensor_names[tensor], launch.groups[tensor][1]
+                    names.append((True, launch.tensor_names[tensor], launch.groups[tensor][1]))
             elif view.memory == memory:
-                return view.buffer.name, 0
-        return "", 0
+                # A statement with several operands in a memory: the last to start before the range.
+                starts_before = footprint.address <= side.cell.start
+                names.append((starts_before, view.buffer.name, footprint.address))
+        fitting = [(name, place) for before, name, place in names if before]
+        if not fitting:
+            return (names[0][1], 0) if names else ("", 0)
+        if memory == "GM":
+            return fitting[0]
+        return max(fitting, key=lambda item: item[1])[0], 0
 
 
 BETWEEN_BLOCKS = Advice(

@@ -11,133 +11,12 @@ from collections.abc import Mapping
 from kernels_npu.error_codes import CODES
 from kernels_npu.sim.machine.rule import Rule
 from kernels_npu.sim.machine.split_rules import SPLIT_RULES
+from kernels_npu.sim.machine.sync_rules import SYNC_RULES
 
-
-def _race(kind: str) -> Rule:
-    second = {"RAW": "the read", "WAR": "the write", "WAW": "the second write"}[kind]
-    first = {"RAW": "the write", "WAR": "the read", "WAW": "the first write"}[kind]
-    return Rule(
-        check="races",
-        rule=f"{second} must be ordered after {first}: by program order on one pipe, a flag, a "
-        "barrier, or a cross-core flag",
-        fix=f"order {second} after {first}",
-        sanitizer=f"racecheck: Potential {kind} hazard detected",
-    )
-
-
-_UNPAIRED = "synccheck: Unpaired set_flag/wait_flag instructions detected"
 _PAD = "pad the rows to a multiple of 32 bytes"
 
 RULES: Mapping[str, Rule] = {
-    "AI-RACE-001": _race("RAW"),
-    "AI-RACE-002": _race("WAR"),
-    "AI-RACE-003": _race("WAW"),
-    "AI-RACE-004": Rule(
-        check="races",
-        rule="blocks that write the same bytes to the same place do no harm, as long as the bytes "
-        "are the same for every input",
-        fix="let one block do the work, or give each block its own part",
-        sanitizer="racecheck: Potential WAW hazard detected",
-    ),
-    "AI-SYNC-001": Rule(
-        check="flags",
-        rule="a wait_flag consumes one set_flag of the same pipes and event id that was issued "
-        "before it",
-        fix="add the T.set_flag on every path to the wait",
-        sanitizer=_UNPAIRED,
-    ),
-    "AI-SYNC-002": Rule(
-        check="always",
-        rule="a core that waits must be released by a core that is not waiting",
-        fix="set the flag that is waited for on every path, on the core that should signal",
-        sanitizer="none: the device hangs until its watchdog ends the kernel",
-    ),
-    "AI-SYNC-003": Rule(
-        check="flags",
-        rule="flags keep their state when a kernel ends: what is set must be waited for",
-        fix="wait for every flag that is set",
-        sanitizer=_UNPAIRED,
-    ),
-    "AI-SYNC-004": Rule(
-        check="flags",
-        rule="a flag of the hardware is one bit: it must be waited for before it is set again",
-        fix="wait for the flag before setting it again, or use another event id",
-        sanitizer=_UNPAIRED,
-    ),
-    "AI-SYNC-005": Rule(
-        check="flags",
-        rule="the counter of a cross-core flag holds 15 sets",
-        fix="let the consumer return a credit flag, and wait for it before the next set",
-    ),
-    "AI-SYNC-006": Rule(
-        check="flags",
-        rule="a cross-core flag that is set again before its wait is documented as counted in one "
-        "place and as lost in another",
-        fix="let the consumer return a credit flag, and wait for it before the next set",
-    ),
-    "AI-SYNC-007": Rule(
-        check="flags",
-        rule="the event ids of flags within a core are 0 to 7; the compiler accepts up to 15",
-        fix="use an event id from 0 to 7",
-    ),
-    "AI-SYNC-008": Rule(
-        check="flags",
-        rule="blocks that wait for each other must all run at the same time",
-        fix="launch at most as many blocks as there are cores, and loop over the work",
-    ),
-    "AI-SYNC-009": Rule(
-        check="flags",
-        rule="on target ascendc T.sync_all() waits for the cores of both types",
-        fix="call T.sync_all() as often in the scope of the other core type",
-    ),
-    "AI-SYNC-010": Rule(
-        check="flags",
-        rule="an operation that uses event ids itself needs them free",
-        fix="use event ids from 2 on for flags that stay set across this operation",
-    ),
-    "AI-SYNC-011": Rule(
-        check="redundancy",
-        rule="a flag or barrier costs time on the device; it is of use when something that one "
-        "pipe did is touched by another pipe afterwards",
-        fix="take it out, unless other shapes or values make it needed",
-    ),
-    "AI-SYNC-012": Rule(
-        check="settings",
-        rule="automatic synchronisation orders the pipes of a core by itself",
-        fix="take the flags out, or turn tl.ascend_auto_sync off",
-    ),
-    "AI-SYNC-020": Rule(
-        check="settings",
-        rule="automatic combine assigns a flag or barrier to the core of the operation before it",
-        fix="move it behind an operation of the core that it is meant for",
-    ),
-    "AI-SYNC-021": Rule(
-        check="settings",
-        rule="the k-th access of a workspace by the cube is paired with the k-th by the vector "
-        "cores, and one of the two must be a write",
-        fix="access each workspace equally often on both sides, in the same order",
-    ),
-    "AI-SYNC-022": Rule(
-        check="settings",
-        rule="automatic cross-core flags need constant trip counts",
-        fix="make the loop's extent a Python constant",
-    ),
-    "AI-SYNC-023": Rule(
-        check="settings",
-        rule="automatic cross-core flags need an access of the cube program for every access of "
-        "the vector program; one without still gets its half of a flag",
-        fix="access it from the other core type, or take 'workspace' out of its name",
-    ),
-    "AI-SYNC-024": Rule(
-        check="settings",
-        rule="the compiler numbers its cross-core flags without looking at those set by hand",
-        fix="use a higher id for the flag set by hand",
-    ),
-    "AI-SYNC-025": Rule(
-        check="settings",
-        rule="automatic cross-core flags are inserted by a part of the automatic combine",
-        fix="turn on tl.ascend_auto_cv_combine as well, or set the cross-core flags by hand",
-    ),
+    **SYNC_RULES,
     "AI-INIT-001": Rule(
         check="uninitialised",
         rule="on-chip memory holds what the last kernel left: only bytes that this block wrote may "
@@ -147,6 +26,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "AI-INIT-003": Rule(
         check="uninitialised",
+        severity="warning",
         rule="data moves in blocks of 32 bytes; what stands in a block behind the results is "
         "whatever the last kernel left, and nobody may rely on it",
         fix="fill the buffer first, or store less of it",
@@ -195,11 +75,13 @@ RULES: Mapping[str, Rule] = {
     ),
     "AI-BOUND-008": Rule(
         check="bounds",
+        severity="warning",
         rule="a copy is clipped at the tensor's border; past it nothing is left to move",
         fix="guard the access if the row was meant to exist",
     ),
     "AI-BOUND-009": Rule(
         check="alignment",
+        severity="warning",
         rule="a move within UB works on units of 32 bytes",
         fix="move a multiple of 32 bytes",
     ),
@@ -221,12 +103,14 @@ RULES: Mapping[str, Rule] = {
     ),
     "AI-BOUND-013": Rule(
         check="bounds",
+        severity="warning",
         rule="an operation runs on over whatever lies behind its buffer",
         fix="lower the count, or enlarge the buffer",
         sanitizer="memcheck: illegal read/write",
     ),
     "AI-BOUND-014": Rule(
         check="bounds",
+        severity="warning",
         rule="the library sums half elements by one repeat per row: at most 128 columns, along the "
         "last axis",
         fix="cast to float32 and sum that",
@@ -268,6 +152,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "AI-TYPE-007": Rule(
         check="dtypes",
+        severity="error or warning",
         rule="on target ascendc a copy between global memory and UB keeps the dtype",
         fix="copy into a buffer of the tensor's dtype and T.tile.cast from there",
     ),
@@ -278,17 +163,20 @@ RULES: Mapping[str, Rule] = {
     ),
     "AI-MEM-001": Rule(
         check="capacity",
+        severity="error or warning",
         rule="buffers and hidden temporaries must fit the memory; without memory planning the "
         "compiler does not look",
         fix="make tiles smaller, share bytes, or turn on tl.ascend_memory_planning",
     ),
     "AI-MEM-010": Rule(
         check="capacity",
+        severity="warning",
         rule="element accesses to L1 are dropped by the device",
         fix="allocate the buffer with T.alloc_ub",
     ),
     "AI-MEM-013": Rule(
         check="capacity",
+        severity="warning",
         rule="the pass that vectorises T.Parallel drops annotated addresses and layouts",
         fix="write the T.Parallel as tile operations, or do not rely on the annotation",
     ),
@@ -299,17 +187,20 @@ RULES: Mapping[str, Rule] = {
     ),
     "AI-SRC-041": Rule(
         check="always",
+        severity="warning",
         rule="automatic combine keeps register assignments in the cube's program only",
         fix="keep the value in an element of a UB buffer, or separate the cores with T.Scope",
     ),
     "AI-SRC-042": Rule(
         check="always",
+        severity="warning",
         rule="an operation runs on the core type that owns it: tile operations and UB on vector "
         "cores, matrix products, L1 and L0 on the cube",
         fix="move it into the T.Scope of its core type",
     ),
     "AI-SRC-071": Rule(
         check="always",
+        severity="warning",
         rule="a name bound in a loop's body is a new binding there; it does not outlive the "
         "iteration",
         fix="declare it with T.alloc_var(dtype, init=...), or keep it in an element of a buffer",
@@ -318,6 +209,17 @@ RULES: Mapping[str, Rule] = {
         check="always",
         rule="a kernel must end: a while loop may take SimConfig.loop_limit iterations",
         fix="let the loop's condition change in its body",
+    ),
+    "AI-DBG-003": Rule(
+        check="always",
+        severity="hint",
+        rule="the compiler evaluates Python's print and breakpoint while it builds the kernel",
+        fix="take it out before the kernel goes to a device",
+    ),
+    "AI-PIPE-011": Rule(
+        check="always",
+        rule="what a pipelined loop loads ahead must not be overwritten before it is used",
+        fix="give the buffer a version per stage, or set num_stages=0",
     ),
     "AI-SRC-062": Rule(
         check="always",
@@ -331,6 +233,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "AI-BOUND-030": Rule(
         check="bounds",
+        severity="warning",
         rule="the pto generator drops the element count and processes the whole destination",
         fix="pass a slice of that size",
     ),
@@ -351,6 +254,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "AI-BOUND-034": Rule(
         check="bounds",
+        severity="warning",
         rule="a lane mask is a multiple of the elements of a 32-byte block, of at most 64 bits",
         fix="use a multiple",
     ),
@@ -366,31 +270,37 @@ RULES: Mapping[str, Rule] = {
     ),
     "AI-MEM-025": Rule(
         check="always",
+        severity="warning",
         rule="scratch space of a library call is reserved by a buffer",
         fix="use T.reduce_sum",
     ),
     "AI-BOUND-016": Rule(
         check="bounds",
+        severity="hint",
         rule="what lies outside of a tensor is padded on a load and left out on a store",
         fix="allocate the tile no larger than the tensor, or check the block sizes",
     ),
     "AI-BOUND-017": Rule(
         check="bounds",
+        severity="warning",
         rule="M and N of a matrix product are multiples of 16, K of 32 bytes",
         fix="allocate the padded size; copies from global memory clear the rest",
     ),
     "AI-BOUND-018": Rule(
         check="bounds",
+        severity="hint",
         rule="a copy from global memory pads what it does not move of its tile",
         fix="give both sides the same extents, or set pad_value to what the tail needs",
     ),
     "AI-INIT-002": Rule(
         check="uninitialised",
+        severity="error or warning",
         rule="a kernel writes every output that the launch allocates",
         fix="copy the result into it, or correct out_idx",
     ),
     "AI-INIT-004": Rule(
         check="uninitialised",
+        severity="warning",
         rule="on-chip memory holds what the kernel before left there",
         fix="load or fill the buffer before it is read",
     ),
@@ -401,6 +311,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "AI-TYPE-010": Rule(
         check="dtypes",
+        severity="warning",
         rule="CAST_NONE is for conversions that lose nothing",
         fix='use "CAST_RINT"',
     ),

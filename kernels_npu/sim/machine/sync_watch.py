@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from kernels_npu.sim import ir
+from kernels_npu.sim.ir_printer import format_expr
 from kernels_npu.sim.machine.sites import Site
 
 #: Executions of a wait or barrier after which it is no longer looked at.
@@ -34,7 +35,10 @@ class SyncWatch:
         #: the vector unit's flags cover the scalar unit, whose work is not counted
         self._uncounted = any(s.element for s in sites)
         self._known: list[Work] = [[0] * len(_PIPES) for _ in _PIPES]
-        self._flags: dict[tuple[str, str, int], deque[Work]] = {}
+        #: what a flag carries, and the site that set it
+        self._flags: dict[tuple[str, str, int], deque[tuple[Work, int]]] = {}
+        #: sites of the flags that a wait has met
+        self._met: dict[int, set[int]] = {}
         self._executions: dict[int, int] = {}
         self._undecided = {
             s.index
@@ -58,10 +62,11 @@ class SyncWatch:
         self._flags.clear()
         self._all_know()
 
-    def set_flag(self, src: str, dst: str, event: int) -> None:
-        """A flag is set: it carries what `src` has done and knows of."""
+    def set_flag(self, site: int, src: str, dst: str, event: int) -> None:
+        """A flag is set at `site`: it carries what `src` has done and knows of."""
         if src != "S":
-            self._flags.setdefault((src, dst, event), deque()).append(self._release(src))
+            queue = self._flags.setdefault((src, dst, event), deque())
+            queue.append((self._release(src), site))
 
     def wait_flag(self, site: int, src: str, dst: str, event: int) -> None:
         """A flag is waited for at `site`."""
@@ -69,7 +74,8 @@ class SyncWatch:
         if not queue:
             self._undecided.discard(site)  # unpaired: reported as such
             return
-        work = queue.popleft()
+        work, setter = queue.popleft()
+        self._met.setdefault(site, set()).add(setter)
         if dst == "S":
             for known in self._known:
                 _learn(known, work)
@@ -98,9 +104,27 @@ class SyncWatch:
             self._decide(site, news or self._uncounted)
 
     def useless(self) -> Iterator[tuple[ir.Stmt, int]]:
-        """Statements that told nothing new, with how often they were looked at."""
+        """Statements that told nothing new, with how often they were looked at.
+
+        A wait counts only if it has met every T.set_flag of its event: a loop that ends after one
+        iteration has waited for nothing but the flags that were set before it.
+        """
         for site, count in self._executions.items():
-            yield self._sites[site].stmt, count
+            if self._sets_of(site) <= self._met.get(site, set()):
+                yield self._sites[site].stmt, count
+
+    def _sets_of(self, site: int) -> set[int]:
+        wait = self._sites[site].stmt
+        if not isinstance(wait, ir.WaitFlag):
+            return set()
+        event = format_expr(wait.event_id)
+        return {
+            s.index
+            for s in self._sites
+            if isinstance(s.stmt, ir.SetFlag)
+            and (s.stmt.src, s.stmt.dst) == (wait.src, wait.dst)
+            and format_expr(s.stmt.event_id) == event
+        }
 
     def useful(self) -> Iterator[ir.Stmt]:
         """Waits and barriers that are of use, or that were not judged."""

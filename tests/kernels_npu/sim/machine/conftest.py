@@ -14,6 +14,7 @@ from kernels_npu.sim.config import Checks, current_config
 from kernels_npu.sim.dtypes import numpy_dtype
 from kernels_npu.sim.frontend import JITKernel
 from kernels_npu.sim.machine import Finding, GmArg, LaunchRecord
+from kernels_npu.sim.machine.rules import rule_of
 
 Array = npt.NDArray[np.generic]
 
@@ -69,7 +70,11 @@ def launch_kernel(
         checks=checks or Checks(),
         on_finding="report",
     )
-    return Launched(outputs, kernel.compiled.launch(args, config))
+    record = kernel.compiled.launch(args, config)
+    for finding in record.findings:
+        assert finding.severity in rule_of(finding.code).severity, str(finding)
+        assert finding.rule and finding.fix
+    return Launched(outputs, record)
 
 
 def _const(dim: object) -> object:
