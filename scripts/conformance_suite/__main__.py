@@ -8,15 +8,17 @@ import dataclasses
 import fnmatch
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from conformance_suite import catalogue, verdicts
-from conformance_suite.runner import execute_all
+from conformance_suite.runner import execute_all, stop_all
 from conformance_suite.verdicts import Verdict
 
 EXPECTED = Path(__file__).with_name("expected.tsv")
@@ -24,6 +26,7 @@ EXPECTED = Path(__file__).with_name("expected.tsv")
 
 def main() -> int:
     """Exit code 0 when every verdict is the expected one, 1 when one is not, 2 for wrong use."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     options = _options()
     clone = options.clone.resolve()
     chosen = _choose(clone, options.files, options.only)
@@ -36,13 +39,10 @@ def main() -> int:
     started = time.monotonic()
     results, surprises = [], {}
     judged = [file for file in chosen if catalogue.reason_not_judged(clone, file) is None]
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        running = [pool.submit(_judge, clone, file, options.timeout, logs) for file in judged]
-        for done in concurrent.futures.as_completed(running):
-            verdict = done.result()
-            results.append(verdict)
-            surprises[verdict.file] = verdicts.surprise(verdict, expected)
-            _print_row(verdict, surprises[verdict.file])
+    for verdict in _verdicts(clone, judged, options.jobs, options.timeout, logs):
+        results.append(verdict)
+        surprises[verdict.file] = verdicts.surprise(verdict, expected)
+        _print_row(verdict, surprises[verdict.file])
     for file in chosen:
         reason = catalogue.reason_not_judged(clone, file)
         if reason is not None:
@@ -86,6 +86,20 @@ def _choose(clone: Path, named: list[str], only: str | None) -> list[str]:
         for file in catalogue.files(clone)
         if (not wanted or file in wanted) and (not only or fnmatch.fnmatch(file, only))
     ]
+
+
+def _verdicts(
+    clone: Path, files: list[str], jobs: int, timeout: float, logs: Path
+) -> Iterator[Verdict]:
+    """The verdicts as they come; an interrupted run leaves no process behind."""
+    pool = concurrent.futures.ThreadPoolExecutor(jobs)
+    try:
+        running = [pool.submit(_judge, clone, file, timeout, logs) for file in files]
+        for done in concurrent.futures.as_completed(running):
+            yield done.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        stop_all()
 
 
 def _judge(clone: Path, file: str, timeout: float, logs: Path) -> Verdict:

@@ -17,6 +17,7 @@ from typing import Any
 from conformance_suite.catalogue import Judge, Run, judge_of
 
 ROOT = Path(__file__).resolve().parents[2]
+_running: set[subprocess.Popen[bytes]] = set()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,14 +59,15 @@ def execute(
                 env=_environment(),
                 start_new_session=True,
             )
+            _running.add(process)
             try:
                 exit_code: int | None = process.wait(timeout)
             except subprocess.TimeoutExpired:
                 exit_code = None
             finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                _kill(process)
                 process.wait()
+                _running.discard(process)
         return Execution(
             exit_code=exit_code,
             seconds=time.monotonic() - started,
@@ -73,6 +75,18 @@ def execute(
             report=_read(report),
             evidence=_read(evidence),
         )
+
+
+def stop_all() -> None:
+    """End every process that is running: the user has had enough."""
+    for process in list(_running):
+        _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process and what it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def execute_all(clone: Path, file: str, *, timeout: float, logs: Path) -> list[Execution]:
