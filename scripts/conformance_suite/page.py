@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from conformance_suite import catalogue, verdicts
 
+Row = tuple[str, ...]
 EXPECTED = Path(__file__).with_name("expected.tsv")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
 
@@ -72,7 +74,7 @@ def _command(run: catalogue.Run) -> str:
     return (target + " ".join(f"`{argument}`" for argument in run.arguments)).strip()
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(header: Row, rows: Sequence[Row]) -> str:
     lines = [header, tuple("---" for _ in header), *rows]
     return "\n".join("| " + " | ".join(cell or "–" for cell in line) + " |" for line in lines)
 
