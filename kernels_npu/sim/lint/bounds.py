@@ -6,17 +6,21 @@ iteration, or the last iteration of loops with constant bounds outside every con
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kernels_npu.errors import SourceLocation
 from kernels_npu.sim import ir
+from kernels_npu.sim.dtypes import bytes_of
 from kernels_npu.sim.ir_printer import format_expr
 from kernels_npu.sim.lint.ranges import Ranges, Span
 from kernels_npu.sim.machine.findings import ERROR, HINT, Finding
 from kernels_npu.sim.machine.intervals import BLOCK_IDS
 from kernels_npu.sim.passes import LoweredKernel
 from kernels_npu.sim.passes.rewriting import operand_buffer, own_expressions, subexpressions
+
+#: What the vector unit takes per step; tiles are padded up to it.
+_REPEAT_BYTES = 256
 
 
 def out_of_bounds(lowered: LoweredKernel) -> list[Finding]:
@@ -80,10 +84,14 @@ class _Walker:
                 self.ranges.bind(stmt.var, start.low, high, reached=constant and whole)
                 self.body(stmt.body, certain=certain and constant)
         elif isinstance(stmt, ir.If):
-            self.body(stmt.then, certain=False)
-            self.body(stmt.orelse, certain=False)
+            # A branch that these sizes never take may hold anything.
+            if self.ranges.can_hold(stmt.cond):
+                self.body(stmt.then, certain=certain and self.ranges.must_hold(stmt.cond))
+            if not self.ranges.must_hold(stmt.cond):
+                self.body(stmt.orelse, certain=certain and not self.ranges.can_hold(stmt.cond))
         elif isinstance(stmt, ir.While):
-            self.body(stmt.body, certain=False)
+            if self.ranges.can_hold(stmt.cond):
+                self.body(stmt.body, certain=False)
         elif isinstance(stmt, ir.CoreScope):
             self.body(stmt.body, certain=certain)
 
@@ -126,9 +134,10 @@ class _Walker:
         extents = tile.extents if isinstance(tile, ir.Region) else target.shape
         ours = [n for e in source.extents if (n := _constant(e)) != 1]
         theirs = [n for e in extents if (n := _constant(e)) != 1]
-        if None in ours or None in theirs or ours == theirs:
+        if None in ours or None in theirs or len(ours) != len(theirs):
             return
-        if all(a <= b for a, b in zip(reversed(ours), reversed(theirs)) if a and b):
+        pairs = [(a or 1, b or 1) for a, b in zip(ours, theirs)]
+        if _beyond_padding(pairs, target.dtype) and all(a <= b for a, b in pairs):
             self.findings.append(
                 Finding(
                     code="AI-BOUND-018",
@@ -149,22 +158,23 @@ class _Walker:
             return
         tensor = operand_buffer(tensors[0])
         assert tensor is not None
-        for tile_size, size in zip(tiles[0].shape[:-3:-1], tensor.shape[:-3:-1]):
-            have, limit = _constant(tile_size), _constant(size)
-            if have is not None and limit is not None and have > limit:
-                self.findings.append(
-                    Finding(
-                        code="AI-BOUND-016",
-                        severity=HINT,
-                        message=f"the tile {tiles[0].name} has {have} where all of {tensor.name} "
-                        f"has {limit}; what lies outside is padded on a load and left out on a "
-                        "store",
-                        kernel=self.func.name,
-                        loc=stmt.loc,
-                        fix=f"allocate {tiles[0].name} with {limit}, or check the block sizes",
-                    )
+        if len(tiles[0].shape) < 2 or len(tensor.shape) < 2:
+            return
+        sizes = zip(tensor.shape[-2:], tiles[0].shape[-2:])
+        pairs = [(_constant(whole) or 2**31, _constant(part) or 1) for whole, part in sizes]
+        if _beyond_padding(pairs, tiles[0].dtype):
+            limits = " x ".join("?" if limit == 2**31 else str(limit) for limit, _ in pairs)
+            self.findings.append(
+                Finding(
+                    code="AI-BOUND-016",
+                    severity=HINT,
+                    message=f"the tile {tiles[0].name} is {pairs[0][1]} x {pairs[1][1]}, all of "
+                    f"{tensor.name} is {limits}; what lies outside is padded on a load and left "
+                    "out on a store",
+                    kernel=self.func.name,
+                    loc=stmt.loc,
                 )
-                return
+            )
 
     def _leaves(self, span: Span, length: int, limit: int, certain: bool) -> bool:
         always = span.low + length > limit or span.high < 0
@@ -194,6 +204,17 @@ def _constant(size: ir.Expr | int) -> int | None:
     if isinstance(size, ir.Const):
         return int(size.value)
     return size if isinstance(size, int) else None
+
+
+def _beyond_padding(pairs: Sequence[tuple[int, int]], dtype: str) -> bool:
+    """Whether a tile is larger than what it is for, (needed, allocated) per dimension.
+
+    Rows may be padded to what the vector unit takes at a time.
+    """
+    unit = _REPEAT_BYTES // max(bytes_of(dtype), 1)
+    needed, allocated = pairs[-1]
+    wide = allocated > -(-needed // unit) * unit
+    return wide or any(part > whole for whole, part in pairs[:-1])
 
 
 def _elements(stmt: ir.Stmt) -> Iterator[tuple[ir.Buffer, tuple[ir.Expr, ...]]]:

@@ -128,6 +128,7 @@ class DataFree:
     def _call(self, func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         """One tensor operation on shapes."""
         import torch
+        from torch.utils._device import _device_constructors
 
         self._left -= 1
         if self._left < 0 or is_unknown(args) or is_unknown(kwargs):
@@ -140,14 +141,17 @@ class DataFree:
             kwargs.pop("device", None)
             if len(args) == 1 and not kwargs:
                 return args[0]
-        if "device" in kwargs:
+        if "device" in kwargs or func in _device_constructors():
             kwargs["device"] = "meta"
         kwargs.pop("generator", None)
         kwargs.pop("pin_memory", None)
         try:
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
         except Exception:  # noqa: BLE001 - it needs data, or the device cannot do it
             return INERT
+        if isinstance(result, torch.Tensor) and result.device.type != "meta":
+            return torch.empty_like(result, device="meta")  # made of host data, such as NumPy's
+        return result
 
 
 @contextlib.contextmanager

@@ -7,13 +7,24 @@ enclosed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine.intervals import Interval, interval
 from kernels_npu.sim.machine.scalar_math import int_range
 from kernels_npu.sim.scalar_ops import is_float
+
+#: Whether a comparison can hold when the difference of its sides lies in [low, high].
+_COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
+    "lt": lambda low, high: low < 0,
+    "le": lambda low, high: low <= 0,
+    "gt": lambda low, high: high > 0,
+    "ge": lambda low, high: high >= 0,
+    "eq": lambda low, high: low <= 0 <= high,
+    "ne": lambda low, high: (low, high) != (0, 0),
+}
+_NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,33 @@ class Ranges:
             low, high = interval(expr, self._interval)
             return Span(low, high, False)
         return self._of_sum(total)
+
+    def can_hold(self, condition: ir.Expr) -> bool:
+        """Whether `condition` is true in some execution, as far as the intervals tell."""
+        if isinstance(condition, ir.Const):
+            return bool(condition.value)
+        if isinstance(condition, ir.Unary) and condition.op == "not":
+            return not self.must_hold(condition.a)
+        if not isinstance(condition, ir.Binary):
+            return True
+        if condition.op == "and":
+            return self.can_hold(condition.a) and self.can_hold(condition.b)
+        if condition.op == "or":
+            return self.can_hold(condition.a) or self.can_hold(condition.b)
+        if condition.op not in _COMPARISONS or is_float(condition.a.dtype):
+            return True
+        difference = self.span(condition.a - condition.b)
+        return _COMPARISONS[condition.op](difference.low, difference.high)
+
+    def must_hold(self, condition: ir.Expr) -> bool:
+        """Whether `condition` is true in every execution, as far as the intervals tell."""
+        if isinstance(condition, ir.Const):
+            return bool(condition.value)
+        if isinstance(condition, ir.Binary) and condition.op in _NEGATED:
+            return not self.can_hold(
+                ir.Binary(_NEGATED[condition.op], condition.a, condition.b, "bool")
+            )
+        return False
 
     def _of_sum(self, total: _Sum) -> Span:
         low = high = total.const
