@@ -19,7 +19,8 @@ from typing import Any, NoReturn
 from kernels_npu.errors import AscendInferError
 from kernels_npu.sim.frontend.collection import collector
 from kernels_npu.sim.frontend.diagnostics import fail
-from kernels_npu.sim.frontend.jit import JITFactory, JITKernel, freeze
+from kernels_npu.sim.frontend.jit import JITFactory, JITKernel
+from kernels_npu.sim.frontend.jit_options import freeze
 from kernels_npu.sim.frontend.profiler import Profiler, do_bench, supply_type_of
 from kernels_npu.sim.no_time import NoTime
 from kernels_npu.sim.reporting import trial_launches

@@ -8,11 +8,16 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kernels_npu.errors import UnsupportedError
 from kernels_npu.sim import ir
 from kernels_npu.sim.frontend.collection import collector
 from kernels_npu.sim.frontend.diagnostics import at, fail
 from kernels_npu.sim.frontend.entry import PrimFuncObject
+from kernels_npu.sim.frontend.jit_options import (
+    execution_backend_of,
+    freeze,
+    parameter_positions,
+    refuse,
+)
 from kernels_npu.sim.frontend.pass_config import normalize
 from kernels_npu.sim.frontend.values import describe
 
@@ -21,34 +26,9 @@ if TYPE_CHECKING:
     from kernels_npu.sim.machine import CompiledKernel
 
 TARGETS = ("auto", "ascendc", "pto")
-BACKENDS = ("cython", "ctypes", "dlpack")
 
 #: What `target="auto"` means; `sim run --target` sets it for the script that it runs.
 auto_target = "ascendc"
-
-
-def _indices(name: str, value: Any, func: ir.PrimFunc) -> tuple[int, ...]:
-    """Parameter indices as non-negative ints in the given order."""
-    if value is None:
-        return ()
-    given = [value] if isinstance(value, int) else list(value)
-    count = len(func.params)
-    for index in given:
-        if isinstance(index, bool) or not isinstance(index, int) or not -count <= index < count:
-            fail(
-                "AI-SRC-036",
-                f"{name} names parameter {index!r} of {func.name}, which has {count} parameters",
-                rule=f"{name} holds parameter positions; negative ones count from the end",
-                fix=f"use positions from {-count} to {count - 1}",
-            )
-        if not isinstance(func.params[index], ir.Buffer):
-            fail(
-                "AI-SRC-036",
-                f"{name} names the scalar parameter {func.params[index].name} of {func.name}",
-                rule="only tensors are allocated",
-                fix="name a T.Tensor parameter",
-            )
-    return tuple(index % count for index in given)
 
 
 class JITKernel:
@@ -90,9 +70,9 @@ class JITKernel:
         self.prim_func = func.ir if isinstance(func, PrimFuncObject) else func
         with at(self.prim_func.loc):
             self.target = _target(target)
-            self.execution_backend = _backend(execution_backend)
-            self.out_idx = _indices("out_idx", out_idx, self.prim_func)
-            self.workspace_idx = _indices("workspace_idx", workspace_idx, self.prim_func)
+            self.execution_backend = execution_backend_of(execution_backend)
+            self.out_idx = parameter_positions("out_idx", out_idx, self.prim_func)
+            self.workspace_idx = parameter_positions("workspace_idx", workspace_idx, self.prim_func)
             self.pass_configs = normalize(pass_configs)
         self.platform = platform
         self.verbose = verbose
@@ -185,17 +165,6 @@ class JITKernel:
         refuse(f"JITKernel.export_library({kernel_file!r})", "no device library is generated")
 
 
-def refuse(name: str, why: str) -> Any:
-    """Refuse a part of `tilelang` that the simulated NPU does not have."""
-    raise UnsupportedError(
-        "AI-SRC-037",
-        f"{name} is not available here: {why}",
-        rule="the simulated NPU executes kernels; "
-        "it reports bytes, instructions and modelled cycles",
-        fix="run this on an Ascend host, or use the simulator's counters",
-    )
-
-
 def _target(target: Any) -> str:
     if target not in TARGETS:
         fail(
@@ -207,19 +176,6 @@ def _target(target: Any) -> str:
             fix='use target="ascendc" or "pto"',
         )
     return auto_target if target == "auto" else str(target)
-
-
-def _backend(name: Any) -> str:
-    if name not in BACKENDS:
-        fail(
-            "AI-SRC-036",
-            f"execution_backend={name!r}",
-            rule="execution backends are "
-            + ", ".join(BACKENDS)
-            + "; only cython follows the stream",
-            fix='use execution_backend="cython"',
-        )
-    return str(name)
 
 
 def compile(func: Any = None, **options: Any) -> JITKernel:
@@ -246,24 +202,6 @@ def _built(kernel: JITKernel) -> JITKernel:
     if collector() is None:
         _ = kernel.compiled
     return kernel
-
-
-def freeze(value: Any) -> Hashable:
-    """A hashable key of an argument; equal numbers of different types stay different."""
-    if isinstance(value, Mapping):
-        return ("dict", tuple(sorted((str(k), freeze(v)) for k, v in value.items())))
-    if isinstance(value, (list, tuple)):
-        return (type(value).__name__, tuple(freeze(v) for v in value))
-    try:
-        hash(value)
-    except TypeError:
-        fail(
-            "AI-SRC-036",
-            f"a factory argument is {describe(value)}, which cannot be hashed",
-            rule="compiled kernels are cached by the factory's arguments",
-            fix="pass numbers, strings, or tuples of them",
-        )
-    return (type(value), value)
 
 
 class JITFactory:
@@ -333,7 +271,7 @@ def jit(
             "`compile_flags` is mainline's",
             fix="remove the option",
         )
-    _target(target), _backend(execution_backend)
+    _target(target), execution_backend_of(execution_backend)
     options = {
         "out_idx": out_idx,
         "workspace_idx": workspace_idx,

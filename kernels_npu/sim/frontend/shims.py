@@ -15,7 +15,8 @@ from typing import Any
 from kernels_npu.errors import EnvironmentProblem
 from kernels_npu.sim.dtypes import bits_of
 from kernels_npu.sim.frontend import autotuner, carver, mainline, profiler, tensor_supply, tvm_names
-from kernels_npu.sim.frontend.jit import JITFactory, JITKernel, compile, jit, refuse
+from kernels_npu.sim.frontend.jit import JITFactory, JITKernel, compile, jit
+from kernels_npu.sim.frontend.jit_options import refuse
 from kernels_npu.sim.frontend.language import memory
 from kernels_npu.sim.frontend.language.surface import DialectModule, build_language
 from kernels_npu.sim.frontend.pass_config import PassConfigKey
