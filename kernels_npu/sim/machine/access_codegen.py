@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from kernels_npu.errors import SimulationError
@@ -295,6 +296,8 @@ class AccessCodegen:
             self.views[name] = ViewConstant("view", view, self.placements.get(view.buffer, 0))
             return name
         flat = self.flat_name(view.buffer)
+        if view.open:
+            return f"{flat}[{offset}:]"
         if view.flat:
             return f"{flat}[{offset}:{offset} + {view.cols}]"
         if view.contiguous:
@@ -342,14 +345,17 @@ class AccessCodegen:
         index = self.tensor_of(view.buffer)
         return Footprint(view, write=write, tensor=index) if index in self.tracked else None
 
+    def size_of(self, buffer: ir.Buffer) -> int:
+        """Elements of an on-chip buffer."""
+        return math.prod(shape_of(buffer, self.func.loc))
+
     def emit_run_bounds(self, site: Site, view: View, offset: str) -> None:
         """Out-of-bounds test of an on-chip view whose offset is known only at run time."""
         if view.overruns:
             return
-        limit = 1
-        for size in shape_of(view.buffer, self.func.loc):
-            limit *= size
-        last = limit - ((view.rows - 1) * view.pitch + view.cols)
+        limit = self.size_of(view.buffer)
+        # Where an open view ends is tested with the rows that move; it may be behind the last one.
+        last = limit - (0 if view.open else (view.rows - 1) * view.pitch + view.cols)
         if isinstance(view.offset, ir.Const):
             if not 0 <= view.offset.value <= last:
                 self.context.note(

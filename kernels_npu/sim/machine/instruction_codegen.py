@@ -68,7 +68,7 @@ class InstructionCodegen(AccessCodegen):
                 if self.checks.alignment:
                     self.emit_alignment(site, view, operands.offsets[id(view.offset)])
         for name, _ in operands.rects.values():
-            self._emit_fit(site, instruction, name)
+            self._emit_fit(site, instruction, name, operands)
             self.emit(f"b[{site.index}] += {name}.nbytes")
         if instruction.prologue is not None:
             self._emit_prologue(stmt, instruction, operands)
@@ -153,13 +153,23 @@ class InstructionCodegen(AccessCodegen):
 
     # ------------------------------------------------------------------ moves with global memory
 
-    def _emit_fit(self, site: Site, instruction: Instruction, rect: str) -> None:
+    def _emit_fit(
+        self, site: Site, instruction: Instruction, rect: str, operands: _Operands
+    ) -> None:
         """The moved rectangle must fit the on-chip tile; one row may fill it as a flat run."""
         sides = [v for v in (*instruction.reads, *instruction.writes) if isinstance(v, View)]
         rects = [v for v in (*instruction.reads, *instruction.writes) if isinstance(v, Rect)]
         if not sides or not rects or not self.checks.bounds:
             return
         tile = instruction.tile or sides[0]
+        if tile.open:
+            end = (
+                f"{operands.offsets[id(tile.offset)]} + ({rect}.shape[0] - 1) * {tile.pitch} + "
+                f"{rect}.shape[1]"
+            )
+            self.emit(f"if {rect}.size and {end} > {self.size_of(tile.buffer)}:")
+            self.emit(f"    R.does_not_fit({site.index}, {rect}.shape, {(tile.rows, tile.cols)})")
+            return
         rows, cols = (self.writer.values(e)[1] for e in (rects[0].rows, rects[0].cols))
         if rows <= tile.rows and cols <= tile.cols:
             return

@@ -21,7 +21,9 @@ class View:
 
     `flat` views are handed to NumPy as 1-D arrays of `cols` elements (rows is 1). overruns: the
     program asked for more elements than the buffer has, and was told so. part: elements in the
-    middle of an operand, which need not start on a boundary of the memory.
+    middle of an operand, which need not start on a boundary of the memory. open: the start and the
+    number of rows are known at run time only; as many rows as move, `rows` at most. An open view
+    arrives as all elements from its start.
     """
 
     buffer: ir.Buffer
@@ -32,6 +34,7 @@ class View:
     flat: bool
     overruns: bool = False
     part: bool = False
+    open: bool = False
 
     @property
     def count(self) -> int:

@@ -24,6 +24,7 @@ from kernels_npu.sim.machine.ops.rectangles import (
     Side,
     check_dtypes,
     check_narrow_rows,
+    moving_rows,
     rect_of,
     sides_of,
     tile_of,
@@ -93,6 +94,8 @@ def _gm_to_ub(stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext) -
     On AscendC the fill is a vector instruction, with the fences that it needs on both sides.
     """
     tile, rect = tile_of(dst, stmt, context), rect_of(src, stmt, context)
+    if tile.open:  # the fill with the pad value takes a number of rows from the generated code
+        dst.sizes(stmt)
     check_narrow_rows(stmt, tile, rect, context)
     check_dtypes(stmt, src.buffer, dst.buffer, context)
     pad = _pad_value(stmt, dst.buffer)
@@ -145,11 +148,12 @@ def _gm_to_l1(stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext) -
     The compiler decides by the address it knows: one that depends on a loop is never the start.
     """
     shape = shape_of(dst.buffer, stmt.loc)
-    sizes = dst.sizes(stmt)
+    sizes, anywhere = dst.row_bounds(stmt)
     rect = rect_of(src, stmt, context)
     check_dtypes(stmt, src.buffer, dst.buffer, context)
     rows = sizes[-2] if len(sizes) > 1 else 1
-    tile = View(dst.buffer, linear(shape, dst.mins), rows, sizes[-1], shape[-1], flat=False)
+    start = linear(shape, dst.mins)
+    tile = View(dst.buffer, start, rows, sizes[-1], shape[-1], flat=False, open=anywhere)
     depth = shape[-2] if len(shape) > 1 else 1
     whole = View(dst.buffer, _ZERO, depth, shape[-1], shape[-1], flat=False)
     covers = (
@@ -161,7 +165,7 @@ def _gm_to_l1(stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext) -
     return Instruction(
         op=stmt.op,
         pipe="MTE2",
-        kernel=_load_l1,
+        kernel=moving_rows(_load_l1, tile, 1, 0),
         args=(rect, tile, whole, covers),
         reads=(rect,),
         # At the start the whole matrix is written, by the data or by the clear.
@@ -202,7 +206,7 @@ def _ub_to_gm(
     return Instruction(
         op=stmt.op,
         pipe="MTE3",
-        kernel=_store(accumulate),
+        kernel=moving_rows(_store(accumulate), tile, 0, 1),
         args=(tile, rect),
         reads=(tile,),
         writes=(rect,),

@@ -145,7 +145,8 @@ def _compare_taint(bits: int) -> TaintRule:
         written = np.zeros(shape[0] * bits, dtype=bool)
         compared = np.logical_and.reduce(sources)
         written[: compared.size] = compared[: written.size]
-        return written.reshape(shape[0], bits).any(axis=1)
+        grouped: AnyArray = np.logical_or.reduce(written.reshape(shape[0], bits), axis=1)
+        return grouped
 
     return taint
 

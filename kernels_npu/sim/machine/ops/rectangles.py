@@ -7,7 +7,11 @@ Global memory clips.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
@@ -37,6 +41,25 @@ class Side:
         """The extents of an on-chip side, which are constants."""
         what = f"the extent of a slice of {self.buffer.name}"
         return tuple(static_int(e, stmt.loc, what) for e in self.extents)
+
+    def row_bounds(self, stmt: ir.TileOp) -> tuple[tuple[int, ...], bool]:
+        """The extents, where one of rows may be a bound, and whether such rows start anywhere.
+
+        A number of rows that is known at run time only ends with the buffer at the latest; the
+        columns are a constant of the generated code.
+        """
+        shape = shape_of(self.buffer, stmt.loc)
+        sizes, anywhere = [], False
+        for position, (start, extent) in enumerate(zip(self.mins, self.extents)):
+            if isinstance(extent, ir.Const) or position == len(shape) - 1:
+                what = f"the extent of a slice of {self.buffer.name}"
+                sizes.append(static_int(extent, stmt.loc, what))
+            elif isinstance(start, ir.Const):
+                sizes.append(shape[position] - int(start.value))
+            else:
+                sizes.append(shape[position])
+                anywhere = True
+        return tuple(sizes), anywhere
 
 
 def is_one(extent: ir.Expr) -> bool:
@@ -91,7 +114,7 @@ def rect_of(side: Side, stmt: ir.TileOp, context: LoweringContext) -> Rect:
 def tile_of(side: Side, stmt: ir.TileOp, context: LoweringContext) -> View:
     """The rows and columns that the UB side names, at the buffer's pitch."""
     shape = shape_of(side.buffer, stmt.loc)
-    sizes = side.sizes(stmt)
+    sizes, anywhere = side.row_bounds(stmt)
     rows, pitch = 1, shape[-1]
     if len(shape) > 1:
         rows = min(shape[-2], sizes[-2])
@@ -101,7 +124,8 @@ def tile_of(side: Side, stmt: ir.TileOp, context: LoweringContext) -> View:
         if extending and extending[-1] != len(shape) - 2:
             rows = sizes[extending[-1]]
             pitch = strides_of(shape)[extending[-1]]
-    return View(side.buffer, linear(shape, side.mins), rows, sizes[-1], pitch, flat=False)
+    start = linear(shape, side.mins)
+    return View(side.buffer, start, rows, sizes[-1], pitch, flat=False, open=anywhere)
 
 
 def _note_ignored(side: Side, dims: list[int], stmt: ir.TileOp, context: LoweringContext) -> None:
@@ -140,3 +164,21 @@ def check_dtypes(stmt: ir.TileOp, src: ir.Buffer, dst: ir.Buffer, context: Lower
             "and on-chip memory does not convert; copy into a buffer of the same dtype, then cast",
             stmt,
         )
+
+
+def moving_rows(
+    kernel: Callable[..., None], tile: View, tile_at: int, rect_at: int
+) -> Callable[..., None]:
+    """`kernel` with an open tile cut to the rows of the rectangle, by their argument positions."""
+    if not tile.open:
+        return kernel
+
+    def cut(*args: Any) -> None:
+        given = list(args)
+        rows = given[rect_at].shape[0]
+        memory = given[tile_at][: max(0, (rows - 1) * tile.pitch + tile.cols)]
+        strides = (tile.pitch * memory.itemsize, memory.itemsize)
+        given[tile_at] = np.lib.stride_tricks.as_strided(memory, (rows, tile.cols), strides)
+        kernel(*given)
+
+    return cut
