@@ -3,7 +3,10 @@
 Products of half precision: in float32, rounded once, as the cube does. PyTorch's own float16
 product on a CPU takes up to seventy times as long for large row-major matrices, and sums in an
 order of its own. Thin matrices stay with it: there the conversion of the other operand would cost
-more than the product.
+more than the product. Short sums are computed like those of kernels, in float64 and rounded to
+float32: on the NPU both run on one cube, and scripts compare them bit by bit.
+
+Transcendental functions of float32: through float64, as in kernels.
 
 Class labels: int32 as well as int64.
 """
@@ -15,9 +18,13 @@ from typing import Any
 
 import torch
 
+from kernels_npu.sim.machine.ops.cube import EXACT_SUM
+
 HostCall = Callable[..., Any]
 #: Products, with the position of the operand whose rows are the result's.
 _PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}
+_HALVES = (torch.float16, torch.bfloat16)
+_FUNCTIONS = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh")
 #: From here on converting pays.
 _MANY_ROWS = 32
 _LABELLED = ("nll_loss_forward", "nll_loss_backward", "nll_loss2d_forward", "nll_loss2d_backward")
@@ -29,8 +36,11 @@ def host_call(op: Any) -> HostCall:
     own: HostCall = op._op
     if name in _LABELLED:
         return _with_long_labels(own)
-    if name in _PRODUCTS and op._overloadname in ("default", "out"):
-        return _in_float32(name, own)
+    if op._overloadname in ("default", "out"):
+        if name in _PRODUCTS:
+            return _in_float32(name, own)
+        if name.removesuffix("_") in _FUNCTIONS:
+            return _rounded_once(name, own)
     return own
 
 
@@ -40,11 +50,36 @@ def _in_float32(name: str, own: HostCall) -> HostCall:
 
     def call(*args: Any, out: torch.Tensor | None = None, **numbers: Any) -> Any:
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
-        wide = args[rows_of].shape[-2] >= _MANY_ROWS
-        if not wide or any(t.dtype is not torch.float16 for t in tensors):
+        dtype, (rows, length) = tensors[0].dtype, args[rows_of].shape[-2:]
+        short = length <= EXACT_SUM
+        mixed = any(t.dtype is not dtype for t in tensors)
+        if (
+            mixed
+            or dtype not in _HALVES
+            or not (short or (rows >= _MANY_ROWS and dtype is torch.float16))
+        ):
             return own(*args, **numbers) if out is None else own(*args, out=out, **numbers)
-        exact = product(*(a.float() if isinstance(a, torch.Tensor) else a for a in args), **numbers)
-        return exact.half() if out is None else out.resize_(exact.shape).copy_(exact)
+        wide = torch.float64 if short else torch.float32
+        exact = product(*(_converted(a, wide) for a in args), **numbers).float()
+        return exact.to(dtype) if out is None else out.resize_(exact.shape).copy_(exact)
+
+    return call
+
+
+def _converted(value: Any, dtype: torch.dtype) -> Any:
+    return value.to(dtype) if isinstance(value, torch.Tensor) else value
+
+
+def _rounded_once(name: str, own: HostCall) -> HostCall:
+    function = getattr(torch.ops.aten, name.removesuffix("_")).default._op
+
+    def call(value: torch.Tensor, *, out: torch.Tensor | None = None) -> Any:
+        if value.dtype is not torch.float32:
+            return own(value) if out is None else own(value, out=out)
+        exact = function(value.double())
+        if name.endswith("_"):
+            return value.copy_(exact)
+        return exact.float() if out is None else out.resize_(exact.shape).copy_(exact)
 
     return call
 

@@ -9,7 +9,7 @@ from kernels_npu.sim import ir
 from kernels_npu.sim.machine.access_codegen import AccessCodegen
 from kernels_npu.sim.machine.instruction import DEQ_SCALE, Instruction, MemoryFrom, OutsideReport
 from kernels_npu.sim.machine.operands import Rect, View
-from kernels_npu.sim.machine.ops.cube import StageQueue
+from kernels_npu.sim.machine.ops.cube import PerCore
 from kernels_npu.sim.machine.rect_codegen import emit_rect
 from kernels_npu.sim.machine.sites import Footprint, Site
 from kernels_npu.sim.machine.sync_codegen import emit_barrier, emit_fence
@@ -120,7 +120,7 @@ class InstructionCodegen(AccessCodegen):
             return operands.rects[id(argument)][0]
         if isinstance(argument, ir.Expr):
             return self.value(argument)
-        if isinstance(argument, StageQueue):
+        if isinstance(argument, PerCore):
             name = f"q{id(argument)}"
             self.factories[name] = argument
             return name

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernels_npu.sim.dtypes import numpy_dtype
+from kernels_npu.sim.machine import functions
 from kernels_npu.sim.machine.instruction import AnyArray
 from kernels_npu.sim.machine.scalar_math import int_range
 
@@ -96,15 +97,15 @@ _UNARY: dict[str, Callable[..., object]] = {
     "not": np.logical_not,
     "bitnot": np.bitwise_not,
     "abs": np.abs,
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "log": np.log,
-    "log2": np.log2,
+    "exp": functions.exp,
+    "exp2": functions.exp2,
+    "log": functions.log,
+    "log2": functions.log2,
     "sqrt": np.sqrt,
     "rsqrt": lambda a: 1 / np.sqrt(a),
-    "sin": np.sin,
-    "cos": np.cos,
-    "tanh": np.tanh,
+    "sin": functions.sin,
+    "cos": functions.cos,
+    "tanh": functions.tanh,
     "floor": np.floor,
     "ceil": np.ceil,
     "round": np.rint,

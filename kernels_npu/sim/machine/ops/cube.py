@@ -1,4 +1,9 @@
-"""Matrix products: 16-bit inputs accumulate in float32, int8 in int32."""
+"""Matrix products: 16-bit inputs accumulate in float32, int8 in int32.
+
+How the cube orders a sum is not documented, and every BLAS has orders of its own. Products of short
+16-bit rows are therefore summed in float64 and rounded to float32 once: the same bits whatever the
+tile, and whoever else computes the product so.
+"""
 
 from __future__ import annotations
 
@@ -21,28 +26,68 @@ from kernels_npu.sim.machine.operands import View, tile_view
 from kernels_npu.sim.machine.ops.cube_operands import check_product, require_scopes
 
 
-class StageQueue:
+class PerCore:
+    """An argument of a kernel that each core makes for itself, by calling this."""
+
+    def __call__(self) -> object:
+        raise NotImplementedError
+
+
+class StageQueue(PerCore):
     """Tiles on their way from MTE1 to the cube unit inside one `gemm_v0`; one queue per core."""
 
     def __call__(self) -> deque[tuple[AnyArray, AnyArray]]:
         return deque()
 
 
-def _widen(a: AnyArray) -> AnyArray:
+#: By address of a tile in L0C: its sums before they were rounded.
+Sums = dict[int, AnyArray]
+
+
+class Accumulators(PerCore):
+    """What rounding took from the sums in L0C: cutting K into pieces must not change a result."""
+
+    def __call__(self) -> Sums:
+        return {}
+
+
+_ACCUMULATORS = Accumulators()
+
+
+#: Longest sums that are exact in float64 as good as always, and still cheap.
+EXACT_SUM = 256
+
+
+def _widen(a: AnyArray, length: int) -> AnyArray:
+    """An operand in the dtype in which sums of `length` products are computed."""
     if a.dtype == np.float32:
         return a
-    return a.astype(np.int32 if a.dtype.kind in "iu" else np.float32)
+    if a.dtype.kind in "iu":
+        return a.astype(np.int32)
+    return a.astype(np.float64 if length <= EXACT_SUM else np.float32)
 
 
-def _accumulate(a: AnyArray, b: AnyArray, c: AnyArray, init: object) -> None:
-    if init:
-        np.matmul(a, b, out=c)
-    else:
-        c += np.matmul(a, b)
+def _accumulate(a: AnyArray, b: AnyArray, c: AnyArray, init: object, sums: Sums) -> None:
+    place = c.__array_interface__["data"][0]
+    if a.dtype != np.float64:
+        sums.pop(place, None)
+        if init:
+            np.matmul(a, b, out=c)
+        else:
+            c += np.matmul(a, b)
+        return
+    total = np.matmul(a, b)
+    if not init:
+        held = sums.get(place)
+        current = held is not None and np.array_equal(held.astype(np.float32), c)
+        total += held if current and held is not None else c
+    np.copyto(c, total, casting="unsafe")
+    sums[place] = total
 
 
-def _mma(a: AnyArray, b: AnyArray, c: AnyArray, init: object) -> None:
-    _accumulate(_widen(a), _widen(b), c, init)
+def _mma(a: AnyArray, b: AnyArray, c: AnyArray, init: object, sums: Sums) -> None:
+    length = a.shape[1]
+    _accumulate(_widen(a, length), _widen(b, length), c, init, sums)
 
 
 def _product_taint(transpose_a: bool = False, transpose_b: bool = False) -> TaintRule:
@@ -74,7 +119,7 @@ def lower_mma(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         op=stmt.op,
         pipe="M",
         kernel=_mma,
-        args=(a, b, c, init),
+        args=(a, b, c, init, _ACCUMULATORS),
         reads=(a, b),
         reads_unless=_accumulator(init, c),
         writes=(c,),
@@ -87,7 +132,8 @@ def _stage_in(transpose_a: bool, transpose_b: bool) -> Callable[..., None]:
     def stage(
         a: AnyArray, b: AnyArray, queue: deque[tuple[AnyArray, AnyArray]], *hidden: AnyArray
     ) -> None:
-        left, right = _widen(a), _widen(b)
+        length = a.shape[0] if transpose_a else a.shape[1]
+        left, right = _widen(a, length), _widen(b, length)
         if left is a:
             left = a.copy()
         if right is b:
@@ -99,9 +145,11 @@ def _stage_in(transpose_a: bool, transpose_b: bool) -> Callable[..., None]:
     return stage
 
 
-def _stage_out(queue: deque[tuple[AnyArray, AnyArray]], c: AnyArray, init: object) -> None:
+def _stage_out(
+    queue: deque[tuple[AnyArray, AnyArray]], c: AnyArray, init: object, sums: Sums
+) -> None:
     a, b = queue.popleft()
-    _accumulate(a, b, c, init)
+    _accumulate(a, b, c, init, sums)
 
 
 #: K elements that `gemm_v0` moves into L0 at a time; two such pieces alternate.
@@ -187,7 +235,7 @@ def lower_gemm(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         op=stmt.op,
         pipe="M",
         kernel=_stage_out,
-        args=(queue, c, init),
+        args=(queue, c, init, _ACCUMULATORS),
         data_reads=(a, b),
         reads_unless=_accumulator(init, c),
         writes=(c,),

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
-from kernels_npu.sim.machine import cost
+from kernels_npu.sim.machine import cost, functions
 from kernels_npu.sim.machine.instruction import (
     AnyArray,
     Instruction,
@@ -43,12 +43,12 @@ def _relu(a: AnyArray, out: AnyArray) -> None:
 
 def _sigmoid(a: AnyArray, out: AnyArray) -> None:
     wide = a.astype(np.float32)
-    out[...] = 1.0 / (1.0 + np.exp(-wide))
+    out[...] = 1.0 / (1.0 + functions.exp(-wide))
 
 
 def _silu(a: AnyArray, out: AnyArray) -> None:
     wide = a.astype(np.float32)
-    out[...] = wide / (1.0 + np.exp(-wide))
+    out[...] = wide / (1.0 + functions.exp(-wide))
 
 
 def _int_div(a: AnyArray, b: AnyArray, out: AnyArray) -> None:
@@ -83,12 +83,12 @@ _BINARY: dict[str, Callable[..., object]] = {
 _SCALAR: dict[str, Callable[..., object]] = {"div": _scalar_divide}
 
 _UNARY: dict[str, Callable[[AnyArray, AnyArray], object]] = {
-    "exp": np.exp,
-    "ln": np.log,
+    "exp": functions.exp,
+    "ln": functions.log,
     "abs": np.abs,
     "sqrt": np.sqrt,
-    "sin": np.sin,
-    "cos": np.cos,
+    "sin": functions.sin,
+    "cos": functions.cos,
     "bitwise_not": np.bitwise_not,
     "reciprocal": _reciprocal,
     "rsqrt": _rsqrt,

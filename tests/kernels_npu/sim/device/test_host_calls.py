@@ -39,6 +39,30 @@ def replayed(body) -> torch.Tensor:
     return result
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_short_products_are_rounded_once_to_float32(dtype: torch.dtype):
+    """Kernels do the same, so that a script may compare bit by bit."""
+    a, b = torch.randn(3, 64, 96).to(dtype), torch.randn(3, 96, 40).to(dtype)
+    expected = (a.double() @ b.double()).float().to(dtype)
+    assert torch.equal((a.npu() @ b.npu()).cpu(), expected)
+    assert torch.equal(torch.einsum("bij,bjk->bik", a.npu(), b.npu()).cpu(), expected)
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "sin", "tanh", "exp2"])
+def test_functions_of_float32_are_rounded_once(name: str):
+    x = torch.rand(1000) * 8 + 0.1
+    function, y = getattr(torch, name), (torch.rand(7, 5) + 0.5)
+    expected = function(x.double()).float()
+    assert torch.equal(function(x.npu()).cpu(), expected)
+    out = torch.empty(1000, device="npu")
+    function(x.npu(), out=out)
+    assert torch.equal(out.cpu(), expected)
+    z = y.npu()
+    getattr(z, name + "_")()
+    assert torch.equal(z.cpu(), function(y.double()).float())
+    assert torch.equal(function(y.half().npu()).cpu(), function(y.half()))
+
+
 def test_other_dtypes_and_mixed_ones_are_pytorch_s():
     a, b = torch.randn(40, 8), torch.randn(8, 6)
     torch.testing.assert_close((a.npu() @ b.npu()).cpu(), a @ b)

@@ -232,3 +232,17 @@ def test_gemm_passes_through_l0_of_limited_size(
     a, b = matrix(rng, (1, m, k), "float16"), matrix(rng, (1, k, 32), "float16")
     codes = launch(gemm(m, 32, k, 1, "float16", False, False, "branch"), a, b).codes
     assert codes == ({"AI-MEM-001"} if found else set())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_cutting_k_does_not_change_a_bit(
+    launch: Callable[..., Any], rng: np.random.Generator, dtype: str
+) -> None:
+    """Sums are rounded once, however K is cut; L0C that was written over starts anew."""
+    a, b = matrix(rng, (32, 96), dtype), matrix(rng, (96, 48), dtype)
+    once = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32)
+    for steps in (1, 2, 6):
+        cut_a = np.ascontiguousarray(a.reshape(32, steps, -1).transpose(1, 0, 2))
+        cut_b = np.ascontiguousarray(b.reshape(steps, -1, 48))
+        kernel = gemm(32, 48, 96 // steps, steps, dtype, False, False, "expression")
+        np.testing.assert_array_equal(launch(kernel, cut_a, cut_b).outputs[0], once)

@@ -179,6 +179,11 @@ def _half(a: Any, at: Any, value: Any) -> Any:
     return out
 
 
+def exp_rounded_once(a: Any) -> Any:
+    """NumPy's own float32 function is off by a bit now and then."""
+    return np.exp(a.astype(np.float64)).astype(a.dtype)
+
+
 PATTERNS: dict[str, tuple[Any, Callable[..., Any]]] = {
     "elementwise": (_elementwise, lambda a, b, r, s: a * b + a),
     "broadcast": (_broadcast, lambda a, b, r, s: a * r[None] - s[:, None]),
@@ -195,7 +200,7 @@ PATTERNS: dict[str, tuple[Any, Callable[..., Any]]] = {
     ),
     "two": (_two_statements, lambda a, b, r, s: a * 2 + 1),
     "in-place": (_in_place, lambda a, b, r, s: a + b),
-    "functions": (_functions, lambda a, b, r, s: np.exp(a) + np.abs(b)),
+    "functions": (_functions, lambda a, b, r, s: exp_rounded_once(a) + np.abs(b)),
     "last-wins": (_unused_variable, lambda a, b, r, s: _half(a, np.s_[0], a[-1])),
     "accumulated": (_accumulated, _accumulate_oracle),
     "carried": (_carried, _carried_oracle),
