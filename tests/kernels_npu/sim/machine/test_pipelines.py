@@ -54,7 +54,9 @@ def test_a_loop_within_one_core_computes_the_same(
 ) -> None:
     x = rng.standard_normal((3 * trips, 40), dtype=np.float32)
     out = agreeing(rows_in_steps(trips, stages, run_time), x, trips)[0]
-    np.testing.assert_allclose(out, np.exp(x) + x, rtol=1e-6)
+    # NumPy's float32 function is off by a bit now and then, and the sum may cancel.
+    expected = np.exp(x.astype(np.float64)).astype(np.float32) + x
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
 
 
 def product(depth: int, stages: int, step: int = 32) -> Any:
