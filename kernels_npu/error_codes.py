@@ -128,6 +128,7 @@ CODES: dict[str, str] = {
     "AI-MEM-025": "An operation uses scratch space that no buffer reserves.",
     "AI-MEM-026": "A buffer in L1 has one dimension.",
     "AI-MEM-027": "A T.Parallel that loads part of an L1 tile becomes a copy of the whole tile.",
+    "AI-MEM-028": "A T.Parallel stores an accumulator to a tensor by way of the vector cores.",
     "AI-VID-001": "threads=2: a UB tile has more dimensions than the tensor it is copied with.",
     "AI-VID-002": "threads=2: the tile of an operation is halved, its element count is not.",
     "AI-VID-003": "threads=2: an operation on single rows is halved as well.",

@@ -30,7 +30,9 @@ SPLIT_RULES: Mapping[str, Rule] = {
         "the compiler halves the first dimension of every UB buffer, whatever it stands for",
         _BY_HAND,
     ),
-    "AI-VID-005": _split("each vector core has half of the rows of a tile", _BY_HAND),
+    "AI-VID-005": _split(
+        "each vector core has half of the rows of a tile", _BY_HAND, severity="error"
+    ),
     "AI-VID-006": _split(
         "the compiler halves tiles and loops, but no row number",
         f"loop over all rows, or {_BY_HAND}",
@@ -44,6 +46,7 @@ SPLIT_RULES: Mapping[str, Rule] = {
         "the compiler halves a loop whose variable is the first index of a tile and takes the "
         "start as it is",
         "loop with T.serial over all rows, with the variable itself as the row",
+        severity="error or warning",
     ),
     "AI-VID-009": _split(
         "the compiler adds vid to the dimension of the tensor that lies at the tile's first, "
@@ -53,6 +56,7 @@ SPLIT_RULES: Mapping[str, Rule] = {
     "AI-VID-010": _split(
         "each vector core gets half of the rows, rounded down",
         "allocate tiles with an even number of rows",
+        severity="error",
     ),
     "AI-MEM-022": _split(
         "the compiler stores a copy between core types to the last workspace of its source, and "
@@ -67,6 +71,12 @@ SPLIT_RULES: Mapping[str, Rule] = {
     "AI-MEM-027": _split(
         "L1 has no element accesses: a T.Parallel that assigns elements of a tensor to it becomes "
         "a copy of the whole tile",
+        "write T.copy",
+        severity="hint",
+    ),
+    "AI-MEM-028": _split(
+        "in a T.Parallel the compiler stores an accumulator straight from the cube core only when "
+        "the assignment casts",
         "write T.copy",
         severity="hint",
     ),

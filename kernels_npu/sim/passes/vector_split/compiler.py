@@ -126,7 +126,7 @@ def moves_row(op: ir.TileOp, near: int, far: int, var: ir.Var, split: VidSplit) 
         return not places
     index = indices(op.operands[far])[places[0]]
     if is_halved(op.operands[near], split):
-        return places[0] == moved_axis(tensor, tile) and _is_term(index, var)
+        return places[0] == moved_axis(tensor, tile) and is_term(index, var)
     if tensor.scope == "global":
         size = static_int(tensor.shape[places[0]])
         return index is var and size is not None and loop.half * CORES <= size
@@ -138,13 +138,13 @@ def _mentions(expr: ir.Expr, var: ir.Var) -> bool:
     return any(part is var for part in subexpressions(expr))
 
 
-def _is_term(expr: ir.Expr, var: ir.Var) -> bool:
+def is_term(expr: ir.Expr, var: ir.Var) -> bool:
     """Whether `expr` is `var` plus something without it."""
     if isinstance(expr, ir.Binary) and expr.op == "add":
         a, b = _mentions(expr.a, var), _mentions(expr.b, var)
-        return _is_term(expr.a, var) if a and not b else b and not a and _is_term(expr.b, var)
+        return is_term(expr.a, var) if a and not b else b and not a and is_term(expr.b, var)
     if isinstance(expr, ir.Binary) and expr.op == "sub":
-        return not _mentions(expr.b, var) and _is_term(expr.a, var)
+        return not _mentions(expr.b, var) and is_term(expr.a, var)
     return expr is var
 
 
