@@ -171,6 +171,7 @@ CODES: dict[str, str] = {
     "AI-RACE-002": "Write after read: nothing orders the write after the read.",
     "AI-RACE-003": "Write after write: nothing orders the two writes.",
     "AI-RACE-004": "Two blocks write equal bytes to the same place.",
+    "AI-RACE-005": "A small product adds to what the one before it may not have finished.",
     "AI-SYNC-001": "A wait_flag has no set_flag before it in program order.",
     "AI-SYNC-002": "Deadlock: every live core waits.",
     "AI-SYNC-003": "A flag is still set when the kernel ends.",

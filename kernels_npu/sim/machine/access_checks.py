@@ -83,6 +83,7 @@ class SiteCheck:
         self.private = private
         self.ranges = [self._range(f) for f in site.footprints]
         self.stores = bool(site.gm_path) and any(r.shadow and not r.write for r in self.ranges)
+        self.overtakes = site.instruction is not None and site.instruction.overtakes
         self.clips = site.clips
         self.conditional = any(r.footprint.conditional for r in self.ranges)
         dynamic = self.clips or self.conditional
@@ -156,6 +157,8 @@ class SiteCheck:
         state = self.state
         if touched.racing:
             monitor, agent, index = state.monitor, self.agent, self.site.index
+            if self.overtakes:
+                self._check_accumulator(touched)
             monitor.changes[self.number] += 1
             for write, cell, shadow in touched.racing:
                 if shadow is not None and shadow.elements is not None:
@@ -168,6 +171,14 @@ class SiteCheck:
             touched.written_in != state.serial or touched.losses != state.losses.count
         ):
             self._check_written(touched)
+
+    def _check_accumulator(self, touched: _Touched) -> None:
+        """What a small product adds to may still be under way on the same pipe."""
+        monitor, agent = self.state.monitor, self.agent
+        for item, cell in touched.ranges:
+            older = monitor.unfinished_write(agent, cell) if item.footprint.conditional else None
+            if older is not None:
+                self.state.group.reports.overtaken(agent, older, cell, self.site.index)
 
     def _find(self, values: tuple[Any, ...]) -> list[tuple[_Range, Cell]]:
         """The ranges that the arguments of `run` name."""

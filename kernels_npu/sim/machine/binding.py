@@ -80,8 +80,13 @@ def bind_core(
     config: SimConfig,
     cross_flags: CrossFlags,
     precise: PreciseMemory | None = None,
+    *,
+    every_range: bool = False,
 ) -> BoundCore:
-    """Make `program` executable on core `core` (0 AIC, 1 and 2 the AIVs) of block slot `slot`."""
+    """Make `program` executable on core `core` (0 AIC, 1 and 2 the AIVs) of block slot `slot`.
+
+    every_range: the monitor also sees the ranges that a single pipe touches.
+    """
     checks = config.checks
     monitored = checks.races or checks.uninitialised
     runtime = CoreRuntime(core, slot, state, program.sites, monitored=monitored)
@@ -112,7 +117,9 @@ def bind_core(
     for name, factory in program.factories.items():
         names[name] = factory()
     if monitored:
-        private = private_footprints(program.sites, bounds_checked=checks.bounds)
+        private: frozenset[int] = frozenset()
+        if not every_range:
+            private = private_footprints(program.sites, bounds_checked=checks.bounds)
         granule = _smallest_element(program)
         for site in program.sites:
             if site.element:

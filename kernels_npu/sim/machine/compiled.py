@@ -213,7 +213,14 @@ class CompiledKernel:
             )
             variant = self._generate(mode)
             alive = bound.grid if self._all_together else 1
-            slots = make_slots(self.lowered, variant.programs, self.vector_cores, alive, settings)
+            slots = make_slots(
+                self.lowered,
+                variant.programs,
+                self.vector_cores,
+                alive,
+                settings,
+                every_range=True,
+            )
             lines = {program.filename: program.line_stmts for program in variant.programs}
             recorder = EventRecorder(slots.group, lines, alive)
             slots.group.use_monitor(recorder)

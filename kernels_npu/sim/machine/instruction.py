@@ -65,6 +65,7 @@ class Instruction:
     prologue: executed first when the tensor's border clips the move (the fill with the pad value).
     tile: what a moved rectangle must fit, when that is not the on-chip side of the checks.
     events: flags (src, dst, event id) that the operation itself sets and waits for.
+    overtakes: starts before the one before it on the pipe is done, and adds to what that wrote.
     """
 
     op: str
@@ -88,6 +89,7 @@ class Instruction:
     prologue: Instruction | None = None
     tile: View | None = None
     events: tuple[tuple[str, str, int], ...] = ()
+    overtakes: bool = False
 
 
 @dataclass(frozen=True)

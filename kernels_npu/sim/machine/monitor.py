@@ -324,10 +324,22 @@ class Monitor:
         self.changes[core] += 1
 
     def pipe_barrier(self, core: int, pipe: str) -> None:
-        """What `pipe` has started completes before it starts anything else.
+        """What `pipe` has started completes before it starts anything else."""
+        agent = self.agent(core, pipe)
+        self._refresh(agent, core)
+        local = self._local[agent].copy()
+        local[agent % AGENTS_PER_CORE] = self._own[agent]
+        self._local[agent] = local
+        self._own[agent] += 1
 
-        Nothing follows for other pipes; the pipe's own accesses count as in order in any case.
+    def unfinished_write(self, agent: int, cell: Cell) -> Cell | None:
+        """A range that `agent` has written, shares bytes with `cell` and may not be complete.
+
+        A pipe starts in order; that it is done is known from its barrier or from a flag that came
+        back.
         """
+        known = self._known(agent, agent)
+        return next((c for c in cell.overlaps if c.writer == agent and c.write_clock > known), None)
 
     def join_cores(self, cores: list[int]) -> None:
         """`sync_all`: everything that `cores` did happens before everything that they do next."""

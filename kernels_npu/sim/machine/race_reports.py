@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kernels_npu.sim.machine.cells import Cell
 from kernels_npu.sim.machine.cross_advice import Side
 from kernels_npu.sim.machine.cross_block import Touch
-from kernels_npu.sim.machine.findings import ERROR, WARNING, Access, Finding
+from kernels_npu.sim.machine.findings import ERROR, WARNING, Access, Finding, Insertion
 from kernels_npu.sim.machine.memory import POISON
 from kernels_npu.sim.machine.operands import Rect
 from kernels_npu.sim.machine.shadow import AGENTS_PER_CORE, CORES, CORES_PER_BLOCK, PIPES
@@ -98,6 +98,34 @@ class RaceReports:
                 details=details,
                 fix=advice.text,
                 insertions=advice.insertions,
+            ),
+        )
+
+    def overtaken(self, agent: int, older: Cell, cell: Cell, site: int) -> None:
+        """A product adds to what the product before it may not have written yet."""
+        launch = self._group.launch
+        assert launch is not None
+        before = self._side(agent, older.write_site, older, True)
+        after = self._side(agent, site, cell, True)
+        key = ("overtaken", before.site.stmt.loc, after.site.stmt.loc)
+        if launch.log.seen(key):
+            return
+        line = Insertion(loc=after.site.stmt.loc, where="before", code='T.pipe_barrier("m")')
+        launch.log.add(
+            key,
+            Finding(
+                code="AI-RACE-005",
+                severity=WARNING,
+                message=f"{after.site.op} adds to an accumulator that the product before it may "
+                "not have finished",
+                kernel=launch.kernel,
+                loc=after.site.stmt.loc,
+                accesses=tuple(
+                    self._access(side, self._group.memory_of(older, agent))
+                    for side in (before, after)
+                ),
+                fix=f"add {line}",
+                insertions=(line,),
             ),
         )
 

@@ -62,8 +62,13 @@ def make_slots(
     vector_cores: int,
     alive: int,
     config: SimConfig,
+    *,
+    every_range: bool = False,
 ) -> SlotGroup:
-    """`alive` slots that run `programs` (cube, vector)."""
+    """`alive` slots that run `programs` (cube, vector).
+
+    every_range: the monitor also sees the ranges that a single pipe touches.
+    """
     group = BlockGroup(lowered.auto_sync, alive)
     flags = CrossFlags(1, vector_cores)
     slots = []
@@ -79,7 +84,19 @@ def make_slots(
             if program.empty:
                 continue
             own = {m: arenas[(core, m)] for m in _CORE_MEMORIES[core]}
-            cores.append(bind_core(program, core, number, state, own, config, flags, precise))
+            cores.append(
+                bind_core(
+                    program,
+                    core,
+                    number,
+                    state,
+                    own,
+                    config,
+                    flags,
+                    precise,
+                    every_range=every_range,
+                )
+            )
             state.sites[core] = program.sites
         slots.append(Slot(state, cores))
     return SlotGroup(group, slots, precise=precise)

@@ -32,6 +32,15 @@ SYNC_RULES: dict[str, Rule] = {
         fix="let one block do the work, or give each block its own part",
         sanitizer="racecheck: Potential WAW hazard detected",
     ),
+    "AI-RACE-005": Rule(
+        check="races",
+        rule="a product of fewer than 10 blocks of 16x16 can overtake the one before it; between "
+        "two of them on one accumulator stands a barrier of PIPE_M, or a flag to another pipe and "
+        "back",
+        fix='add T.pipe_barrier("m") before the second product',
+        sanitizer="racecheck: Potential RAW hazard detected",
+        severity="warning",
+    ),
     "AI-SYNC-001": Rule(
         check="flags",
         rule="a wait_flag consumes one set_flag of the same pipes and event id that was issued "

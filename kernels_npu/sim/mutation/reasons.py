@@ -40,9 +40,16 @@ def _compiler_orders(earlier: int, later: int) -> bool:
 
 
 def why_redundant(
-    base: Sequence[Execution], changed: Sequence[Execution], deleted: Collection[Place]
+    base: Sequence[Execution],
+    changed: Sequence[Execution],
+    deleted: Collection[Place],
+    *,
+    auto_sync: bool = False,
 ) -> Reason:
-    """Compare the kernel's executions, block by block, with those after the deletion."""
+    """Compare the kernel's executions, block by block, with those after the deletion.
+
+    auto_sync: the compiler orders the pipes of a core, which is then one chain.
+    """
     if len(base) != len(changed):
         return Reason(False, "the executions differ")
     arguments = []
@@ -53,6 +60,8 @@ def why_redundant(
         if len(comparison.lost):
             return Reason(False, f"lost: {_describe(first, comparison.lost[0])}")
         arguments.append(_argument(first, second, comparison, deleted))
+    if auto_sync and not any("cross" in place.statement for place in deleted):
+        return Reason(True, "automatic synchronisation: the compiler orders the pipes of a core")
     # The strongest argument is the one that had an order to keep.
     return Reason(True, max(arguments, key=lambda a: a[0])[1] if arguments else "no accesses")
 

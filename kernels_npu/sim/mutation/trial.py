@@ -120,7 +120,12 @@ class Trial:
         if verdict is not None:
             return verdict
         changed = self._record(mutant)
-        reason = why_redundant(self.recorded.executions, changed.executions, deleted)
+        reason = why_redundant(
+            self.recorded.executions,
+            changed.executions,
+            deleted,
+            auto_sync=self.kernel.lowered.auto_sync,
+        )
         for schedule, seed in self._schedules:
             verdict = self._under(mutant, schedule, seed)
             if verdict is not None:

@@ -25,6 +25,12 @@ from kernels_npu.sim.machine.memory import POISON
 from kernels_npu.sim.machine.operands import View, tile_view
 from kernels_npu.sim.machine.ops.cube_operands import check_product, require_scopes
 
+_FRACTAL = 16
+
+#: A product of fewer fractals can start before the one before it has written its result; the
+#: vendor's matrix library puts a barrier of the pipe between the two, as `gemm_v0` does always.
+_SMALL_PRODUCT = 10
+
 
 class PerCore:
     """An argument of a kernel that each core makes for itself, by calling this."""
@@ -125,6 +131,7 @@ def lower_mma(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         writes=(c,),
         cycles=cost.cube(a.rows, b.cols, a.cols, a.itemsize),
         taint=_product_taint(),
+        overtakes=(-(-a.rows // _FRACTAL)) * (-(-b.cols // _FRACTAL)) < _SMALL_PRODUCT,
     )
 
 
