@@ -1,9 +1,9 @@
 """Precise mode: next to every half-precision element its value in float32.
 
-The memories hold what they always hold, rounded elements; beside them lies a float32 per two
-bytes. An operation reads the float32 wherever it still rounds to the stored element, and the stored
-element everywhere else: bytes that were written by other means (a gather, a reinterpreted view, the
-host) count as they are. It writes both.
+The memories hold what they always hold, rounded elements; beside them lie a float32 per two bytes
+and the bits to which it was rounded. An operation reads the float32 wherever memory still holds
+those bits, and the stored element everywhere else: what was written by other means (a gather, a
+reinterpreted view, the host) counts as it is. It writes all three.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernels_npu.sim.dtypes import HALF_PRECISION
+from kernels_npu.sim.machine.half import to_half
 from kernels_npu.sim.machine.instruction import AnyArray, Instruction, MemoryFrom
 from kernels_npu.sim.machine.memory import Bytes
 from kernels_npu.sim.machine.operands import Rect, View
@@ -26,24 +27,33 @@ _BY_BITS = ("bitwise_", "gather", "sort", "topk", "merge_sort", "init_sort_buf",
 
 @dataclass
 class _Region:
-    """Consecutive bytes, and their float32 values from the first write on."""
+    """Consecutive bytes, and what lies beside them from the first write on."""
 
     start: int
     stop: int
     values: AnyArray | None = None
+    bits: AnyArray | None = None
 
-    def beside(self, array: AnyArray, address: int, *, create: bool) -> AnyArray | None:
-        """The float32 values of the elements of `array`."""
+    def beside(
+        self, array: AnyArray, address: int, *, create: bool
+    ) -> tuple[AnyArray, AnyArray] | None:
+        """Float32 values and rounded bits of the elements of `array`."""
         offset = address - self.start
         if offset % 2:
             return None
-        if self.values is None:
+        if self.values is None or self.bits is None:
             if not create:
                 return None
-            # NaN rounds to no element, so nothing counts before it is written.
-            self.values = np.full((self.stop - self.start + 1) // 2, np.nan, np.float32)
+            # All-ones bits below the sign are a NaN in both formats, and so is the value.
+            elements = (self.stop - self.start + 1) // 2
+            self.values = np.full(elements, np.nan, np.float32)
+            self.bits = np.full(elements, 0x7FFF, np.uint16)
         strides = tuple(2 * stride for stride in array.strides)
-        return np.lib.stride_tricks.as_strided(self.values[offset // 2 :], array.shape, strides)
+        as_strided = np.lib.stride_tricks.as_strided
+        return (
+            as_strided(self.values[offset // 2 :], array.shape, strides),
+            as_strided(self.bits[offset // 2 :], array.shape, array.strides),
+        )
 
 
 class PreciseMemory:
@@ -58,7 +68,7 @@ class PreciseMemory:
     def start_launch(self, tensors: Iterable[AnyArray]) -> None:
         """Forget everything; `tensors` are the arguments, which may share storage."""
         for region in self._on_chip:
-            region.values = None
+            region.values = region.bits = None
         regions = list(self._on_chip)
         for found in sorted(map(_region, tensors), key=lambda r: r.start):
             last = regions[-1] if len(regions) > len(self._on_chip) else None
@@ -69,7 +79,7 @@ class PreciseMemory:
         self._regions = sorted(regions, key=lambda r: r.start)
         self._starts = [region.start for region in self._regions]
 
-    def _beside(self, array: AnyArray, *, create: bool) -> AnyArray | None:
+    def _beside(self, array: AnyArray, *, create: bool) -> tuple[AnyArray, AnyArray] | None:
         address = array.__array_interface__["data"][0]
         position = bisect_right(self._starts, address) - 1
         if position < 0 or not array.size or address >= self._regions[position].stop:
@@ -79,17 +89,22 @@ class PreciseMemory:
     def load(self, array: AnyArray) -> AnyArray:
         """A float32 copy of the half-precision `array`, as precise as is known."""
         values = array.astype(np.float32)
-        precise = self._beside(array, create=False)
-        if precise is not None:
-            np.copyto(values, precise, where=precise.astype(array.dtype) == array)
+        beside = self._beside(array, create=False)
+        if beside is not None:
+            precise, bits = beside
+            np.copyto(values, precise, where=bits == array.view(np.uint16))
         return values
 
     def store(self, array: AnyArray, values: AnyArray) -> None:
         """`array[...] = values`, rounded in memory and exact beside it."""
-        array[...] = values.astype(array.dtype)
-        precise = self._beside(array, create=True)
-        if precise is not None:
-            precise[...] = values
+        if array.dtype == np.float16:
+            to_half(values, array)
+        else:
+            array[...] = values.astype(array.dtype)
+        beside = self._beside(array, create=True)
+        if beside is not None:
+            beside[0][...] = values
+            beside[1][...] = array.view(np.uint16)
 
     def _copies(self, arrays: list[AnyArray]) -> list[AnyArray]:
         """Float32 copies of `arrays`; what is part of another one is part of its copy, too."""
