@@ -101,6 +101,10 @@ class PreciseMemory:
             to_half(values, array)
         else:
             array[...] = values.astype(array.dtype)
+        self._remember(array, values)
+
+    def _remember(self, array: AnyArray, values: AnyArray) -> None:
+        """`values` are what the elements of `array` stand for, as they are stored now."""
         beside = self._beside(array, create=True)
         if beside is not None:
             beside[0][...] = values
@@ -150,14 +154,20 @@ class PreciseMemory:
             return kernel
         only_read = [a for a in instruction.reads if not any(a is w for w in instruction.writes)]
         written = [i for i in wide if not any(arguments[i] is r for r in only_read)]
+        # What is only moved keeps its bits: they may be records rather than numbers.
+        dtypes = {a.buffer.dtype for a in arguments if isinstance(a, (View, Rect))}
+        moves = instruction.op == "copy" and len(dtypes) == 1
 
         def run(*operands: AnyArray) -> None:
             replaced = list(operands)
             for i, copy in zip(wide, self._copies([operands[i] for i in wide])):
                 replaced[i] = copy
             kernel(*replaced)
+            if moves:
+                kernel(*operands)
+            write = self._remember if moves else self.store
             for i in written:
-                self.store(operands[i], replaced[i])
+                write(operands[i], replaced[i])
 
         return run
 

@@ -260,3 +260,26 @@ def test_nothing_is_left_for_the_next_launch(
         found = run(launch, kernel, x, precise=True)[0]
         assert worst(found, exact) < np.spacing(np.float16(exact.max())) * 0.51
         assert found.dtype == np.float16 and ml_dtypes.bfloat16 != found.dtype
+
+
+def test_what_is_only_moved_keeps_its_bits(
+    launch: Callable[..., Any], rng: np.random.Generator, schedule: tuple[str, int]
+) -> None:
+    @tilelang.jit(out_idx=[1])
+    def factory() -> Any:
+        @T.prim_func
+        def moved(x: T.Tensor((ROWS, COLS), "float16"), y: T.Tensor((ROWS, COLS), "float16")):
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
+                a = T.alloc_ub([ROWS, COLS], "float16")
+                b = T.alloc_ub([ROWS, COLS], "float16")
+                T.copy(x, a)
+                T.barrier_all()
+                T.copy(a, b)
+                T.barrier_all()
+                T.copy(b, y)
+
+        return moved
+
+    records = rng.integers(0, 2**16, (ROWS, COLS), dtype=np.uint16).view(np.float16)
+    found = run(launch, factory(), records, precise=True, schedule=schedule)[0]
+    np.testing.assert_array_equal(found.view(np.uint16), records.view(np.uint16))
