@@ -233,8 +233,9 @@ def test_a_clipped_move_leaves_the_clear_around_it(
 
     a, b = (rng.standard_normal(s).astype(np.float16) for s in ((20, K), (K, 16)))
     plain, precise = (run(launch, factory(), a, b, precise=p)[0] for p in (False, True))
-    np.testing.assert_array_equal(plain, precise)
-    assert not plain[20:].any()
+    # The matrix library may sum in another order for operands at other addresses.
+    np.testing.assert_allclose(plain, precise, rtol=1e-5, atol=1e-5)
+    assert not plain[20:].any() and not precise[20:].any()
 
 
 def test_float32_kernels_and_checks_are_untouched(
