@@ -402,11 +402,16 @@ class PipeBarrier(Stmt):
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class SetCrossFlag(Stmt):
-    """`set_cross_flag(pipe, flag_id, mode)`: signals when `pipe` of this core has drained."""
+    """`set_cross_flag(pipe, flag_id, mode)`: signals when `pipe` of this core has drained.
+
+    `in_flight` sets may be outstanding by construction: a pipeline across cores sets a flag for
+    every iteration of a group before the other side waits for the first.
+    """
 
     pipe: str
     flag_id: Expr
     mode: int = 2
+    in_flight: int = 1
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

@@ -135,7 +135,9 @@ class CoreRuntime(CoreReports):
         """The set takes effect."""
         assert self.cross_flags is not None
         count = self.cross_flags.arrive(self.slot, self.core, flag, mode, clock, site)
-        if not self.check_flags or count < 2:
+        stmt = self.sites[site].stmt
+        expected = stmt.in_flight if isinstance(stmt, ir.SetCrossFlag) else 1
+        if not self.check_flags or count <= min(expected, COUNTER_LIMIT):
             return
         over = count > COUNTER_LIMIT
         self.report(

@@ -236,12 +236,26 @@ def _anchor(point: SyncPoint, depth: int, flag_id: int) -> _Anchor:
     flag: ir.Stmt
     if point.writes:
         flag = ir.SetCrossFlag(
-            loc=loc, pipe=point.pipe, flag_id=number, mode=MODE_BETWEEN_CORE_TYPES
+            loc=loc,
+            pipe=point.pipe,
+            flag_id=number,
+            mode=MODE_BETWEEN_CORE_TYPES,
+            in_flight=_in_flight(point, depth),
         )
     else:
         flag = ir.WaitCrossFlag(loc=loc, flag_id=number, pipe=point.pipe)
     target = point.loops[depth] if depth < len(point.loops) else point.stmt
     return _Anchor(stmt=target, flag=_thinned(flag, point, depth), after=point.writes)
+
+
+def _in_flight(point: SyncPoint, depth: int) -> int:
+    """Sets of a flag in one group of a cross-core pipeline, all before the first wait."""
+    counts = [
+        static_int(loop.stop) or 1
+        for position, loop in enumerate(point.loops)
+        if STAGE_LOOP in loop.attrs and position < depth
+    ]
+    return counts[0] if counts else 1
 
 
 def _thinned(flag: ir.Stmt, point: SyncPoint, depth: int) -> ir.Stmt:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kernels_npu.sim import ir
 from kernels_npu.sim.passes import allocation_order, cross_core_sync, cv_split, program_text
 from kernels_npu.sim.passes.channels.lowering import lower_virtual_channels
+from kernels_npu.sim.passes.decided_branches import initial_ranges, without_decided
 from kernels_npu.sim.passes.device_code import check_device_code
 from kernels_npu.sim.passes.layouts import effective_layouts
 from kernels_npu.sim.passes.memory_planning import plan_memory
@@ -16,12 +17,13 @@ from kernels_npu.sim.passes.notes import Note
 from kernels_npu.sim.passes.parallel_moves import moves_as_copies
 from kernels_npu.sim.passes.pipelining import (
     Accesses,
+    Homes,
     Injector,
     Versions,
     pipeline_across_cores,
 )
 from kernels_npu.sim.passes.scope_inference import infer_scopes
-from kernels_npu.sim.passes.temporaries import hidden_temporaries
+from kernels_npu.sim.passes.temporaries import Temporaries, hidden_temporaries
 from kernels_npu.sim.passes.vector_split.divergence import divergences
 from kernels_npu.sim.passes.vector_split.reduction import reduce_vid
 from kernels_npu.sim.soc import Soc
@@ -100,8 +102,9 @@ def lower(
     notes += connected.notes + layout_notes
 
     notes += check_device_code(func, target)
+    func = dataclasses.replace(func, body=without_decided(func.body, initial_ranges(func)))
     versions = Versions()
-    homes = allocation_order.homes(program_text.build((func.body,), temporaries).nodes)
+    homes = _homes(func, temporaries)
     accesses = Accesses(temporaries, versions.origin)
     func, pipeline_notes = pipeline_across_cores(func, homes, accesses, versions)
     injector = Injector(homes, accesses, versions)
@@ -169,6 +172,13 @@ def _ignored_cv_sync(func: ir.PrimFunc) -> Note:
         "cross-core flag and says nothing",
         loc=func.loc,
     )
+
+
+def _homes(func: ir.PrimFunc, temporaries: Temporaries) -> Homes:
+    """Where the buffers of the program live; hidden ones stay outside all loops."""
+    known = set(func.allocs)
+    found = allocation_order.homes(program_text.build((func.body,), temporaries).nodes)
+    return {buffer: path for buffer, path in found.items() if buffer in known}
 
 
 def _with_cross_core_flags(programs: cv_split.CorePrograms) -> cv_split.CorePrograms:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernels_npu.sim import ir
+from kernels_npu.sim.passes.decided_branches import without_decided
 from kernels_npu.sim.passes.parallel_lowering import ParallelLowering, lower_parallel
 from kernels_npu.sim.passes.pipelining.versions import Versions
 from kernels_npu.sim.passes.pruning import without_no_ops
@@ -69,7 +70,7 @@ def build(
     builder = _Builder(temporaries, versions or Versions())
 
     def nodes(parts: tuple[tuple[ir.Stmt, ...], ...]) -> tuple[Node, ...]:
-        blocks = [builder.block(part) for part in parts]
+        blocks = [builder.block(without_decided(part, {})) for part in parts]
         if len(blocks) == 1:
             return blocks[0]
         # a combined program wraps each copy in a region of its own

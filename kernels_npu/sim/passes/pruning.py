@@ -14,6 +14,7 @@ from kernels_npu.sim.passes.notes import Note
 from kernels_npu.sim.passes.ownership import FOREIGN_SCOPES, other_core
 from kernels_npu.sim.passes.rewriting import (
     loads,
+    static_int,
     variables,
     with_children,
 )
@@ -124,6 +125,10 @@ def _drop_empty(body: Body, without_barriers: Collection[ir.Stmt] = ()) -> Body:
         for stmt in stmts:
             new = with_children(stmt, visit)
             inert = (ir.Let, ir.PipeBarrier) if stmt in without_barriers else (ir.Let,)
+            if isinstance(new, ir.For):
+                trips = static_int(new.stop - new.start)
+                if trips is not None and trips < 1:
+                    continue
             if isinstance(new, (ir.For, ir.While)):
                 # nested blocks are gone if they were empty; what may remain is `if done: break`
                 if all(isinstance(inner, (*inert, ir.If, ir.Break)) for inner in ir.walk(new.body)):

@@ -16,7 +16,7 @@ from kernels_npu.sim.passes.pipelining.cross_core import (
     STAGE_LOOP,
     pipeline_across_cores,
 )
-from kernels_npu.sim.passes.pipelining.injection import Injector, num_stages
+from kernels_npu.sim.passes.pipelining.injection import Homes, Injector, num_stages
 from kernels_npu.sim.passes.pipelining.versions import RUN_TIME_ADDRESS, Versions
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "RUN_TIME_ADDRESS",
     "STAGE_LOOP",
     "Accesses",
+    "Homes",
     "Injector",
     "Versions",
     "num_stages",

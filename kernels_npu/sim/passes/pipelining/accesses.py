@@ -121,7 +121,7 @@ class Accesses:
 def _reads_destination(op: ir.TileOp) -> bool:
     init = op.attrs.get("init")
     fresh = init is True or (isinstance(init, ir.Const) and bool(init.value))
-    return op.op in _ACCUMULATING and not (fresh and op.op == "mma")
+    return op.op in _ACCUMULATING and not fresh
 
 
 def _scalar_reads(stmt: ir.Stmt) -> Iterator[Access]:
