@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from kernels_npu.sim.machine.monitor import Clock
 from kernels_npu.sim.machine.shadow import AGENTS_PER_CORE, CORES_PER_BLOCK
@@ -22,45 +24,102 @@ COUNTER_LIMIT = 15
 CoreKey = tuple[int, int]  # (block slot, core index: 0 AIC, 1 and 2 the AIVs)
 
 
+Signals = deque[Clock | None]
+
+
+@dataclass(eq=False, slots=True)
+class _Target:
+    """A core's side of a flag.
+
+    scalar: the core's scalar unit among all agents. signals: those that it has not taken. takes:
+    the times, by the scalar unit, of the waits that took one.
+    """
+
+    scalar: int
+    signals: Signals = field(default_factory=deque)
+    takes: list[int] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class _Route:
+    """Where a core's sets of a flag go, in one mode.
+
+    setter, targets: the core that sets and those that are signalled. pending: its sets whose quorum
+    is not complete. quorum: the pending sets of everyone who must have set. last: number and site
+    of the last set.
+    """
+
+    setter: CoreKey
+    targets: tuple[tuple[CoreKey, _Target], ...]
+    pending: Signals
+    quorum: tuple[Signals, ...]
+    count: int = 0
+    last: tuple[int, int] = (0, -1)
+
+
 class CrossFlags:
     """Flag state of the blocks that are alive together."""
 
     def __init__(self, slots: int, vector_cores: int) -> None:
         self._slots = slots
         self._vectors = tuple(range(1, 1 + vector_cores))
-        self._signals: dict[tuple[CoreKey, int], deque[Clock | None]] = {}
-        self._pending: dict[tuple[int, int, int, int], dict[CoreKey, deque[Clock | None]]] = {}
-        self._sets: dict[tuple[CoreKey, int], int] = {}
-        #: per core and flag the times, by the core's scalar unit, of the waits that took a signal
-        self._takes: dict[tuple[CoreKey, int], list[int]] = {}
-        #: per core that is signalled, and flag: the core and site of the last set
-        self._set_at: dict[tuple[CoreKey, int], tuple[int, int]] = {}
+        #: by flag, then slot, core and mode
+        self._routes: dict[int, dict[tuple[int, int, int], _Route]] = {}
+        self._targets: dict[tuple[CoreKey, int], _Target] = {}
+        self._pending: dict[tuple[int, int, int, int], dict[CoreKey, Signals]] = {}
+        self._sets = 0
 
     def arrive(
         self, slot: int, core: int, flag: int, mode: int, clock: Clock | None, site: int = -1
     ) -> int:
         """A core's set (at `site`) reaches the flag unit; how many of its sets are outstanding."""
-        setter = (slot, core)
-        self._sets[(setter, flag)] = self._sets.get((setter, flag), 0) + 1
-        group, members, targets = self.quorum(slot, core, flag, mode)
-        pending = self._pending.setdefault(group, {})
-        pending.setdefault(setter, deque()).append(clock)
+        routes = self._routes.get(flag)
+        route = None if routes is None else routes.get((slot, core, mode))
+        if route is None:
+            route = self._add_route(slot, core, flag, mode)
+        self._sets += 1
+        route.count += 1
+        route.last = (self._sets, site)
+        route.pending.append(clock)
         signalled = 0
-        for target in (setter, *targets):
-            self._set_at[(target, flag)] = (core, site)
-        if all(pending.get(member) for member in members):
-            merged = _merge([pending[member].popleft() for member in members])
-            signalled = max(self._signal(target, flag, merged) for target in targets)
+        if all(route.quorum):
+            merged = _merge([pending.popleft() for pending in route.quorum])
+            for _, target in route.targets:
+                target.signals.append(merged)
+                signalled = max(signalled, len(target.signals))
         if clock is None:
             return signalled
-        return max(self._unknown(setter, target, flag, clock) for target in targets)
+        count = route.count if len(self._routes[flag]) == 1 else self._count(route.setter, flag)
+        # Those that no target is known to have taken: by what came back to the core that set.
+        return count - min(
+            bisect_right(target.takes, clock[target.scalar]) for _, target in route.targets
+        )
 
-    def _unknown(self, setter: CoreKey, target: CoreKey, flag: int, clock: Clock) -> int:
-        """Sets of `setter` that `target` has not taken as far as `clock` knows."""
-        number = target[0] * CORES_PER_BLOCK + target[1]
-        known = clock[number * AGENTS_PER_CORE]
-        taken = bisect_right(self._takes.get((target, flag), []), known)
-        return self._sets[(setter, flag)] - taken
+    def _count(self, setter: CoreKey, flag: int) -> int:
+        """How often a core has set a flag, in all modes."""
+        return sum(route.count for route in self._routes[flag].values() if route.setter == setter)
+
+    def _add_route(self, slot: int, core: int, flag: int, mode: int) -> _Route:
+        group, members, targets = self.quorum(slot, core, flag, mode)
+        pending = self._pending.setdefault(group, {})
+        for member in members:
+            pending.setdefault(member, deque())
+        route = _Route(
+            setter=(slot, core),
+            targets=tuple((target, self._target(target, flag)) for target in targets),
+            pending=pending.setdefault((slot, core), deque()),
+            quorum=tuple(pending[member] for member in members),
+        )
+        self._routes.setdefault(flag, {})[(slot, core, mode)] = route
+        return route
+
+    def _target(self, core: CoreKey, flag: int) -> _Target:
+        key = (core, flag)
+        found = self._targets.get(key)
+        if found is None:
+            scalar = (core[0] * CORES_PER_BLOCK + core[1]) * AGENTS_PER_CORE
+            found = self._targets[key] = _Target(scalar)
+        return found
 
     def quorum(
         self, slot: int, core: int, flag: int, mode: int
@@ -81,40 +140,40 @@ class CrossFlags:
         everyone = [(s, c) for s in range(self._slots) for c in kind]
         return everyone, everyone
 
-    def _signal(self, target: CoreKey, flag: int, clock: Clock | None) -> int:
-        queue = self._signals.setdefault((target, flag), deque())
-        queue.append(clock)
-        return len(queue)
-
     def ready(self, slot: int, core: int, flag: int) -> bool:
         """Whether a wait would pass."""
-        return bool(self._signals.get(((slot, core), flag)))
+        target = self._targets.get(((slot, core), flag))
+        return target is not None and bool(target.signals)
 
     def take(self, slot: int, core: int, flag: int) -> Clock | None:
         """Consume one signal; the clock it carries."""
-        return self._signals[((slot, core), flag)].popleft()
+        return self._targets[((slot, core), flag)].signals.popleft()
 
     def taken(self, slot: int, core: int, flag: int, when: int) -> None:
         """The core's scalar unit took a signal at its time `when`."""
-        self._takes.setdefault(((slot, core), flag), []).append(when)
+        self._targets[((slot, core), flag)].takes.append(when)
 
     def sets_of(self, slot: int, flag: int) -> dict[int, int]:
         """How often each core of a block has set a flag so far."""
-        return {
-            core: count
-            for ((at, core), name), count in sorted(self._sets.items())
-            if at == slot and name == flag
-        }
+        setters = sorted({r.setter for r in self._routes.get(flag, {}).values()})
+        return {core: self._count((at, core), flag) for at, core in setters if at == slot}
 
     def leftovers(self) -> list[tuple[CoreKey, int, int, tuple[int, int]]]:
         """(core, flag, count, (core, site) of the last set) of flags that are still set.
 
         Sets whose quorum never completed are listed under the core that set them.
         """
-        left = [(*key, len(q)) for key, q in self._signals.items() if q]
+        left = [(*key, len(t.signals)) for key, t in self._targets.items() if t.signals]
         for (_, _, _, flag), members in self._pending.items():
             left += [(core, flag, len(q)) for core, q in members.items() if q]
-        return [(core, flag, n, self._set_at[(core, flag)]) for core, flag, n in left]
+        return [(core, flag, n, self._last_set(core, flag)) for core, flag, n in left]
+
+    def _last_set(self, core: CoreKey, flag: int) -> tuple[int, int]:
+        """Core and site of the last set that `core` made or was to be signalled by."""
+        routes: Iterable[_Route] = self._routes[flag].values()
+        own = [r for r in routes if r.setter == core or any(t == core for t, _ in r.targets)]
+        latest = max(own, key=lambda route: route.last)
+        return latest.setter[1], latest.last[1]
 
 
 def _merge(clocks: list[Clock | None]) -> Clock | None:
