@@ -94,8 +94,8 @@ class SiteCheck:
         self._repeats = site.instruction is not None
         self.run: Callable[..., None]
         if constant:
-            self._constant = _Touched([(r, r.fixed) for r in self.ranges if r.fixed is not None])
-            self.run = self._run_constant
+            touched = _Touched([(r, r.fixed) for r in self.ranges if r.fixed is not None])
+            self.run = self._constant_run(touched)
         else:
             self.run = self._run_dynamic
 
@@ -139,8 +139,29 @@ class SiteCheck:
 
     # ------------------------------------------------------------------ hot path
 
-    def _run_constant(self) -> None:
-        self._check(self._constant)
+    def _constant_run(self, touched: _Touched) -> Callable[[], None]:
+        """`_check(touched)`, with all that never changes bound to names."""
+        state, number, agent, index = self.state, self.number, self.agent, self.site.index
+        losses, uninitialised, check_written = state.losses, self.uninitialised, self._check_written
+        racing = [(write, cell, shadow) for write, cell, shadow in touched.racing if shadow]
+
+        def run() -> None:
+            if racing:
+                monitor = state.monitor
+                monitor.changes[number] += 1
+                for write, cell, shadow in racing:
+                    if shadow.elements is not None:
+                        monitor.against_elements(agent, shadow.elements, cell, index, write=write)
+                    if write:
+                        monitor.write(agent, cell, index)
+                    else:
+                        monitor.read(agent, cell, index)
+            if uninitialised and (
+                touched.written_in != state.serial or touched.losses != losses.count
+            ):
+                check_written(touched)
+
+        return run
 
     def _run_dynamic(self, *values: Any) -> None:
         if self._touched_in != self.state.serial:

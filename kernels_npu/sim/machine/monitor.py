@@ -98,8 +98,8 @@ class Monitor:
         for other in cell.overlaps:
             writer = other.writer
             if (
-                writer >= 0
-                and writer != agent
+                writer != agent
+                and writer >= 0
                 and writer != self._partners[agent]
                 and other.write_clock > self._known(agent, writer)
             ):
@@ -112,8 +112,8 @@ class Monitor:
         for other in cell.overlaps:
             writer = other.writer
             if (
-                writer >= 0
-                and writer != agent
+                writer != agent
+                and writer >= 0
                 and writer != partner
                 and other.write_clock > self._known(agent, writer)
             ):
