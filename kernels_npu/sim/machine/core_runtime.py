@@ -157,6 +157,5 @@ class CoreRuntime(CoreReports):
         assert self.cross_flags is not None
         clock = self.cross_flags.take(self.slot, self.core, flag)
         if clock is not None:
-            monitor = self.state.monitor
-            monitor.acquire_from_cores(self.number, clock)
-            self.cross_flags.taken(self.slot, self.core, flag, monitor.mark_wait(self.number))
+            now = self.state.monitor.take_from_cores(self.number, clock)
+            self.cross_flags.taken(self.slot, self.core, flag, now)

@@ -210,13 +210,10 @@ class EventRecorder(Monitor):
         own = (event + 1 if c == core else 0 for c in range(self._cores))
         return [*[0] * self._agents, *own]
 
-    def acquire_from_cores(self, core: int, clock: Clock) -> None:
-        """Record that the core has taken a cross-core flag."""
+    def take_from_cores(self, core: int, clock: Clock) -> int:
+        """Record that the core has taken a cross-core flag, after its scalar unit's work so far."""
         events = (event - 1 for event in clock[self._agents :] if event)
         self._acquire(core, "S", tuple(events))
-
-    def mark_wait(self, core: int) -> int:
-        """Record that what the core issues comes after its scalar unit's work until now."""
         scalar = self._event(core * AGENTS_PER_CORE)
         self._close_gate(core, (scalar,), self._statement())
         return 0

@@ -240,23 +240,20 @@ class Monitor:
             self._issue_version[core] += 1
             self.changes[core] += 1
 
-    def acquire_from_cores(self, core: int, clock: Clock) -> None:
-        """The scalar unit continues after everything that a cross-core flag covers."""
-        scalar = core * AGENTS_PER_CORE
-        self._join(scalar, clock[scalar : scalar + AGENTS_PER_CORE])
-        self._foreign[scalar] = [a if a > b else b for a, b in zip(self._foreign[scalar], clock)]
-        self._foreign_version[scalar] += 1
-        self._issue_version[core] += 1
-        self.changes[core] += 1
+    def take_from_cores(self, core: int, clock: Clock) -> int:
+        """The scalar unit continues after everything that a cross-core flag covers.
 
-    def mark_wait(self, core: int) -> int:
-        """The scalar unit's time after a wait; what the core issues from now on carries it."""
+        Returns its time after the wait; what the core issues from now on carries it.
+        """
         scalar = core * AGENTS_PER_CORE
         now = self._own[scalar]
-        local = self._local[scalar].copy()
+        known = clock[scalar : scalar + AGENTS_PER_CORE]
+        local = [a if a > b else b for a, b in zip(self._local[scalar], known)]
         local[_SCALAR] = now
         self._local[scalar] = local
-        self._own[scalar] += 1
+        self._foreign[scalar] = [a if a > b else b for a, b in zip(self._foreign[scalar], clock)]
+        self._foreign_version[scalar] += 1
+        self._own[scalar] = now + 1
         self._issue_version[core] += 1
         self.changes[core] += 1
         return now
