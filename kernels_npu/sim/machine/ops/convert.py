@@ -10,7 +10,7 @@ from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
 from kernels_npu.sim.dtypes import numpy_dtype
 from kernels_npu.sim.machine import cost
-from kernels_npu.sim.machine.half import to_half
+from kernels_npu.sim.machine.half import to_half, widen
 from kernels_npu.sim.machine.instruction import (
     DEQ_SCALE,
     AnyArray,
@@ -51,6 +51,8 @@ def converter(dst: str, src: str, mode: str) -> Converter:
         return _directed(dst, mode)
     if src == "float32" and dst == "float16":
         return to_half
+    if src == "float16" and dst == "float32":
+        return lambda a, out: np.copyto(out, widen(a))
     return lambda a, out: np.copyto(out, a, casting="unsafe")
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine import cost
+from kernels_npu.sim.machine.half import widen
 from kernels_npu.sim.machine.instruction import (
     AnyArray,
     Instruction,
@@ -70,7 +71,8 @@ def _widen(a: AnyArray, length: int) -> AnyArray:
         return a
     if a.dtype.kind in "iu":
         return a.astype(np.int32)
-    return a.astype(np.float64 if length <= EXACT_SUM else np.float32)
+    wide = widen(a)
+    return wide.astype(np.float64) if length <= EXACT_SUM else wide
 
 
 def _accumulate(a: AnyArray, b: AnyArray, c: AnyArray, init: object, sums: Sums) -> None:

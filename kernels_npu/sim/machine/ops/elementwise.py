@@ -10,6 +10,7 @@ import numpy as np
 from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine import cost, functions
+from kernels_npu.sim.machine.half import widen
 from kernels_npu.sim.machine.instruction import (
     AnyArray,
     Instruction,
@@ -42,12 +43,12 @@ def _relu(a: AnyArray, out: AnyArray) -> None:
 
 
 def _sigmoid(a: AnyArray, out: AnyArray) -> None:
-    wide = a.astype(np.float32)
+    wide = widen(a)
     out[...] = 1.0 / (1.0 + functions.exp(-wide))
 
 
 def _silu(a: AnyArray, out: AnyArray) -> None:
-    wide = a.astype(np.float32)
+    wide = widen(a)
     out[...] = wide / (1.0 + functions.exp(-wide))
 
 

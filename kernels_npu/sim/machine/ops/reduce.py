@@ -9,6 +9,7 @@ import numpy as np
 from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine import cost
+from kernels_npu.sim.machine.half import widen
 from kernels_npu.sim.machine.instruction import (
     AnyArray,
     Instruction,
@@ -33,7 +34,7 @@ def _reducer(name: str, axis: int, clear: bool) -> Callable[[AnyArray, AnyArray]
         if clear and source.dtype == out.dtype and source.dtype.itemsize == 4:
             ufunc.reduce(source, axis=axis, out=out)
             return
-        wide = source.astype(np.float32) if source.dtype.itemsize == 2 else source
+        wide = widen(source)
         result = ufunc.reduce(wide, axis=axis).astype(out.dtype)
         # The library reduces into dst, rounded, and then merges the old contents by scalar code.
         out[...] = result if clear else ufunc(out, result)
