@@ -35,6 +35,7 @@ def assign(parser: Parser, target: ast.expr, value: Any) -> None:
         else:
             parser.names.bind(target.id, _bind(parser, target.id, value))
     elif isinstance(target, (ast.Tuple, ast.List)):
+        _refuse_repeated_names(target)
         for part, item in _unpack(target, value):
             assign(parser, part, item)
     else:
@@ -69,10 +70,28 @@ def bind_target(parser: Parser, target: ast.expr, value: Any, what: str) -> None
             name_once(part, target.id)
         parser.names.bind(target.id, value)
     elif isinstance(target, (ast.Tuple, ast.List)):
+        _refuse_repeated_names(target)
         for part, item in _unpack(target, value):
             bind_target(parser, part, item, what)
     else:
         fail("AI-SRC-027", f"`{ast.unparse(target)}` is not a {what}", fix="use a plain name")
+
+
+def _refuse_repeated_names(target: ast.expr) -> None:
+    """The compiler takes each name once per assignment, `_` included."""
+    names = [
+        node.id
+        for node in ast.walk(target)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    ]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        fail(
+            "AI-SRC-027",
+            f"`{ast.unparse(target)}` assigns {', '.join(repeated)} more than once",
+            rule="the names on the left of one assignment differ, also `_`",
+            fix="give each value a name of its own",
+        )
 
 
 def is_register(value: object) -> bool:

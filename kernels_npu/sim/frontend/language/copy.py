@@ -60,11 +60,23 @@ def copy(
             fix="slice one side, or store the element with dst[i] = src[j]",
         )
     attrs: dict[str, ir.Attr] = {
-        "enable_relu": bool(enable_relu),
-        "transpose": bool(transpose),
+        "enable_relu": _flag("enable_relu", enable_relu),
+        "transpose": _flag("transpose", transpose),
         "pad_value": None if pad_value is None else _number(pad_value),
     }
     return emit("copy", "copy", (source, target), attrs)
+
+
+def _flag(name: str, value: Any) -> bool:
+    """A static condition; the third positional argument is easily a stray operand."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return bool(value)
+    fail(
+        "AI-SRC-012",
+        f"T.copy: {name} is {describe(value)}",
+        rule=f"{name} is True or False when the kernel is compiled",
+        fix="T.copy takes a source and a destination; pass options by keyword",
+    )
 
 
 def _number(value: Any) -> ir.Attr:

@@ -57,6 +57,7 @@ CASES = {
     "scalar as a tile": ("AI-SRC-012", "T.tile.exp(a[0, 0], b)  #!", ""),
     "slice where a whole buffer is needed": ("AI-SRC-012", "T.tile.createvecindex(idx[:8], 0)  #!", ""),
     "named slice in a tile operation": ("AI-SRC-012", "x = b[:, :]\nT.tile.exp(a, x)  #!", ""),
+    "a third operand of a copy": ("AI-SRC-012", "T.copy(A[cid, 0], a, b)  #!", ""),
     "bound value in a copy": ("AI-SRC-012", "x = A[cid, 0]\nT.copy(x, a)  #!", ""),
     "buffer as a scalar": ("AI-SRC-012", "T.tile.axpy(a, b, v)  #!", ""),
     "storing a buffer": ("AI-SRC-012", "a[0, 0] = b  #!", ""),
@@ -102,6 +103,7 @@ CASES = {
     "run-time parallel": ("AI-SRC-026", "for i in T.Parallel(n):  #!\n    idx[i] = 0", ""),
     "binding an operation": ("AI-SRC-027", "x = T.tile.exp(a, b)  #!", ""),
     "unpacking": ("AI-SRC-027", "x, y = 1, 2, 3  #!", ""),
+    "a name twice": ("AI-SRC-027", "x, x = 1, 2  #!", ""),
     "attribute target": ("AI-SRC-027", "a.name = 'x'  #!", ""),
     "store into a list": ("AI-SRC-027", "items = [1, 2]\nitems[0] = 3  #!", ""),
     "run-time shape": ("AI-SRC-028", "x = T.alloc_ub((n, 8), 'float32')  #!", ""),
@@ -151,6 +153,7 @@ HEADS = {
     "mainline Ascend": ("AI-SRC-022", "T.Kernel(2) as cid"),
     "mainline GPU": ("AI-SRC-022", "T.Kernel(2, 3, threads=128) as (bx, by)"),
     "indices with threads": ("AI-SRC-027", "T.Kernel(2, is_npu=True, threads=2) as (cid, vid)"),
+    "one name for two indices": ("AI-SRC-027", "T.Kernel(2, is_npu=True) as (x, x)"),
     "three indices": ("AI-SRC-027", "T.Kernel(2, is_npu=True) as (x, y, z)"),
 }
 
