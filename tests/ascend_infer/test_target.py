@@ -50,7 +50,7 @@ def vector_copy():
 
     @T.prim_func
     def main(A: T.Tensor((1, 64), "float32"), B: T.Tensor((1, 64), "float32")):
-        with T.Kernel(1, is_npu=True) as (_, _):
+        with T.Kernel(1, is_npu=True) as (_cid, _vid):
             a = T.alloc_ub((1, 64), "float32")
             with T.Scope("V"):
                 T.copy(A[0, 0], a)

@@ -20,7 +20,7 @@ def product(rows, columns, depth, dtype):
         B: T.Tensor((depth, columns), dtype),
         C: T.Tensor((rows, columns), "float32"),
     ):
-        with T.Kernel(1, is_npu=True) as (_, _):
+        with T.Kernel(1, is_npu=True) as (_cid, _vid):
             a = T.alloc_L1((rows, depth), dtype)
             b = T.alloc_L1((depth, columns), dtype)
             c = T.alloc_L0C((rows, columns), "float32")
@@ -57,7 +57,7 @@ def large_accumulator(rows, columns):
     @T.prim_func
     def main(A: T.Tensor((rows, 16), "float16"), B: T.Tensor((16, columns), "float16"),
              C: T.Tensor((rows, columns), "float32")):  # fmt: skip
-        with T.Kernel(1, is_npu=True) as (_, _):
+        with T.Kernel(1, is_npu=True) as (_cid, _vid):
             a = T.alloc_L1((rows, 16), "float16")
             b = T.alloc_L1((16, columns), "float16")
             c = T.alloc_L0C((rows, columns), "float32")

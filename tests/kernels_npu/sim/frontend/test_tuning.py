@@ -184,7 +184,7 @@ def test_inputs_are_made_up_in_the_kernel_s_dtype(kind, dtype):
 def unsigned_inputs(kind):
     @T.prim_func
     def main(A: T.Tensor((ROWS, COLUMNS), "uint8"), B: T.Tensor((ROWS, COLUMNS), "uint8")):
-        with T.Kernel(1, is_npu=True) as (_, _):
+        with T.Kernel(1, is_npu=True) as (_cid, _vid):
             a = T.alloc_ub((ROWS, COLUMNS), "uint8")
             with T.Scope("V"):
                 T.copy(A, a)
@@ -238,7 +238,7 @@ def test_the_compiler_s_errors_are_the_factory_s():
         @tilelang.compile
         @T.prim_func
         def main(A: T.Tensor((4, 8, 64), "float32")):
-            with T.Kernel(1, is_npu=True) as (_, _):
+            with T.Kernel(1, is_npu=True) as (_cid, _vid):
                 a = T.alloc_ub((4, 8, 64), "float32")
                 with T.Scope("V"):
                     for i, j, k in T.Parallel(4, 8, 64):
