@@ -17,13 +17,18 @@ _SEVERITIES = ("error", "warning", "hint")
 
 def print_findings(findings: Sequence[Finding]) -> None:
     """Every finding, the worst first, and how many there are of each severity."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    width = terminal_width()
     for finding in sorted(findings, key=lambda f: _SEVERITIES.index(f.severity)):
         _print(finding.title, "", width)
         for line in finding.body:
             _print(line, "  ", width)
     if findings:
         print(summary(findings))
+
+
+def terminal_width() -> int:
+    """Columns of the terminal that standard output is; 0 when it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
 def summary(findings: Sequence[Finding]) -> str:

@@ -8,7 +8,7 @@ from typing import NoReturn
 from kernels_npu.errors import SourceLocation
 from kernels_npu.sim.machine.access_checks import report_unwritten
 from kernels_npu.sim.machine.block_state import BlockState
-from kernels_npu.sim.machine.findings import ERROR, WARNING, Finding
+from kernels_npu.sim.machine.findings import ERROR, HINT, WARNING, Finding
 from kernels_npu.sim.machine.shadow import CORES
 from kernels_npu.sim.machine.sites import Site
 from kernels_npu.sim.machine.sync_advice import Advice
@@ -75,16 +75,19 @@ class CoreReports:
         site = self.sites[load]
         report_unwritten(self.state, self.core, site, site.footprints[0])
 
-    def beyond_border(self, site: int, tensor: int, where: tuple[int, ...]) -> None:
-        """A move of one row that lies past the tensor's end: the device clips it to nothing."""
+    def beyond_border(self, site: int, tensor: int, where: tuple[int, ...], rows: int) -> None:
+        """A move that lies past the tensor's end: the device clips it to nothing.
+
+        For a tile that is how tails are written; a single row was likely meant to exist.
+        """
         launch = self.state.launch
         self.report(
             "AI-BOUND-008",
-            WARNING,
+            WARNING if rows == 1 else HINT,
             f"{self.sites[site].op} names {launch.tensor_names[tensor]}{list(where)}, past the "
             "last row; nothing is moved (a load leaves the pad value)",
             site,
-            "guard the access if the row was meant to exist",
+            "guard the access if the rows were meant to exist, or to save the instruction",
         )
 
     def out_of_buffer(self, site: int, buffer: int, offset: int, last: int) -> None:

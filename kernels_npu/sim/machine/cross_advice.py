@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.ir_printer import format_expr
+from kernels_npu.sim.machine.cross_partners import Candidate, CrossFlagTable, Side
 from kernels_npu.sim.machine.findings import Insertion
 from kernels_npu.sim.machine.program_map import (
     Path,
@@ -18,22 +17,6 @@ from kernels_npu.sim.machine.program_map import (
 )
 from kernels_npu.sim.machine.sync_advice import Advice
 from kernels_npu.sim.passes.rewriting import operand_buffer, root_of
-
-#: Flag ids that programs may use; the runtime keeps higher ones for itself.
-FLAG_IDS = range(11)
-
-CrossFlag = ir.SetCrossFlag | ir.WaitCrossFlag
-#: A flag's id, the roles that it does not play yet, and the statements of those that it plays.
-Candidate = tuple[str, tuple[str, ...], dict[str, ir.Stmt]]
-
-
-@dataclass(frozen=True, eq=False)
-class Side:
-    """One access: the core that made it (0 AIC, 1 and 2 the AIVs), its pipe and statement."""
-
-    core: int
-    pipe: str
-    stmt: ir.Stmt
 
 
 class CrossAdvisor:
@@ -48,6 +31,7 @@ class CrossAdvisor:
     ) -> None:
         self._vid = func.vid
         self._programs = programs
+        self._table = CrossFlagTable(programs)
         self._combined = combined
         self._scoped = {
             nested.loc
@@ -108,7 +92,7 @@ class CrossAdvisor:
         name = format_expr(flag.flag_id)
         waits = [
             f
-            for f, _ in self._flags(core)
+            for f, _ in self._table.flags(core)
             if isinstance(f, ir.WaitCrossFlag) and format_expr(f.flag_id) == name
         ]
         for wait in waits:
@@ -171,7 +155,7 @@ class CrossAdvisor:
         places = self._places(older, newer)
         if places is None:
             return None
-        for candidate in self._candidates(older, newer, *places, _roles(kind, *places)):
+        for candidate in self._table.candidates(older, newer, *places, _roles(kind, *places)):
             if candidate[0] == name and candidate[1]:
                 return self._complete(kind, older, newer, *places, candidate)
         return None
@@ -188,7 +172,7 @@ class CrossAdvisor:
         mode = 1 if older.core and newer.core else 2
         roles = _roles(kind, first, second)
         partner = partner or self._partner(older, newer, first, second, roles)
-        flag, missing, present = partner or (str(self._free_id()), roles, {})
+        flag, missing, present = partner or (str(self._table.free_id()), roles, {})
         lines = {}
         for role in missing:
             side, path = (older, first) if role in ("set", "prime") else (newer, second)
@@ -218,26 +202,11 @@ class CrossAdvisor:
         where = "after" if role in ("set", "drain") else "before"
         return Insertion(loc=stmt.loc, where=where, code=code)
 
-    def _flags(self, core: int) -> Iterator[tuple[CrossFlag, Path]]:
-        program = self._programs[min(core, 1)]
-        for stmt in ir.walk(program.body):
-            if isinstance(stmt, CrossFlag):
-                path = program.path(stmt)
-                assert path is not None
-                yield stmt, path
-
-    def _free_id(self) -> int:
-        ids = [flag.flag_id for core in (0, 1) for flag, _ in self._flags(core)]
-        used = {int(i.value) for i in ids if isinstance(i, ir.Const)}
-        computed = any(not isinstance(i, ir.Const) for i in ids)
-        order = reversed(FLAG_IDS) if computed else FLAG_IDS
-        return next((i for i in order if i not in used), FLAG_IDS[-1])
-
     def _partner(
         self, older: Side, newer: Side, first: Path, second: Path, roles: tuple[str, ...]
     ) -> Candidate | None:
         """A flag that is there in part: its id, the missing roles, the present ones."""
-        for name, missing, present in self._candidates(older, newer, first, second, roles):
+        for name, missing, present in self._table.candidates(older, newer, first, second, roles):
             if ("set" in present or "wait" in present) and missing:
                 return name, missing, present
         return None
@@ -246,35 +215,9 @@ class CrossAdvisor:
         """Whether a flag already leads from the one place to the other."""
         roles = ("set", "wait")
         return any(
-            not missing for _, missing, _ in self._candidates(older, newer, first, second, roles)
+            not missing
+            for _, missing, _ in self._table.candidates(older, newer, first, second, roles)
         )
-
-    def _candidates(
-        self, older: Side, newer: Side, first: Path, second: Path, roles: tuple[str, ...]
-    ) -> Iterator[Candidate]:
-        """Flags that, once completed, are set as often as waited for."""
-        flags: dict[str, dict[str, list[tuple[CrossFlag, Path]]]] = {}
-        for core, kind in ((older.core, ir.SetCrossFlag), (newer.core, ir.WaitCrossFlag)):
-            for flag, path in self._flags(core):
-                if isinstance(flag, kind):
-                    part = flags.setdefault(format_expr(flag.flag_id), {"set": [], "wait": []})
-                    part["set" if kind is ir.SetCrossFlag else "wait"].append((flag, path))
-        for name, part in flags.items():
-            present: dict[str, ir.Stmt] = {}
-            surplus: Counter[object] = Counter()
-            for call, sign, anchor in (("set", 1, first), ("wait", -1, second)):
-                for flag, path in part[call]:
-                    surplus[frequency(path, len(path) - 1)] += sign
-                    role = _role(call, path, anchor)
-                    if role in roles:
-                        present.setdefault(role, flag)
-            missing = tuple(role for role in roles if role not in present)
-            for role in missing:
-                path = first if role in ("set", "prime") else second
-                depth = len(path) - 1 if role in ("set", "wait") else loops_of(path)[0]
-                surplus[frequency(path, depth)] += 1 if role in ("set", "prime") else -1
-            if present and not any(surplus.values()):
-                yield name, missing, present
 
 
 def _roles(kind: str, first: Path, second: Path) -> tuple[str, ...]:
@@ -282,23 +225,6 @@ def _roles(kind: str, first: Path, second: Path) -> tuple[str, ...]:
     if kind == "WAR" and loops_of(first) and loops_of(second):
         return ("set", "wait", "prime", "drain")
     return ("set", "wait")
-
-
-def _role(call: str, path: Path, anchor: Path) -> str:
-    """The role that a flag at `path` plays for the access at `anchor`, or nothing."""
-    last, place = path[-1], anchor[-1]
-    if last.body is place.body:
-        after = last.position > place.position
-        if after == (call == "set"):
-            return call
-    loops = loops_of(anchor)
-    if loops and last.body is anchor[loops[0]].body:
-        outside = last.position - anchor[loops[0]].position
-        if call == "set" and outside < 0:
-            return "prime"
-        if call == "wait" and outside > 0:
-            return "drain"
-    return ""
 
 
 _CALLS = {"set": "set", "prime": "set", "wait": "wait", "drain": "wait"}

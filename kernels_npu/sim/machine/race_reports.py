@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kernels_npu.sim.machine.cells import Cell
-from kernels_npu.sim.machine.cross_advice import Side
 from kernels_npu.sim.machine.cross_block import Touch
+from kernels_npu.sim.machine.cross_partners import Side
 from kernels_npu.sim.machine.findings import ERROR, WARNING, Access, Finding, Insertion
 from kernels_npu.sim.machine.memory import POISON
 from kernels_npu.sim.machine.operands import Rect

@@ -77,6 +77,7 @@ def _emit_bounds(code: AccessCodegen, site: Site, rect: Rect, texts: _Texts) -> 
     tensor, where = code.tensor_of(rect.buffer), f"({', '.join(mins)},)"
     code.emit(f"if not ({' and '.join(tests)}):")
     code.emit(f"    R.out_of_bounds({site.index}, {tensor}, {where})")
-    if dim is not None and texts.rows == "1" and clipped:
-        code.emit(f"elif {mins[dim]} >= {shape[dim]}:")
-        code.emit(f"    R.beyond_border({site.index}, {tensor}, {where})")
+    if dim is not None and clipped:
+        some = "" if texts.rows.isdigit() else f" and {texts.rows} > 0"
+        code.emit(f"elif {mins[dim]} >= {shape[dim]}{some}:")
+        code.emit(f"    R.beyond_border({site.index}, {tensor}, {where}, {texts.rows})")

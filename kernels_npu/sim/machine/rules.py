@@ -75,7 +75,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "AI-BOUND-008": Rule(
         check="bounds",
-        severity="warning",
+        severity="warning or hint",
         rule="a copy is clipped at the tensor's border; past it nothing is left to move",
         fix="guard the access if the row was meant to exist",
     ),

@@ -1,7 +1,5 @@
 """Mistakes of the source that the compiler accepts: lost updates, endless loops, odd settings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -134,6 +132,28 @@ def test_a_while_loop_that_does_not_end(launch: Callable[..., Any]) -> None:
     with configure(loop_limit=5_000, on_finding="report"):
         (finding,) = kernel.launch(args).findings
     assert "after 5,000 iterations" in finding.message
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(16, []), (8, ["hint", "hint"])])
+def test_tiles_past_the_end_are_worth_a_hint(
+    launch: Callable[..., Any], rng: np.random.Generator, rows: int, expected: list[str]
+) -> None:
+    @tilelang.jit(out_idx=[1], pass_configs=SYNCED)
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(x: T.Tensor((rows, N), "float32"), y: T.Tensor((rows, N), "float32")):
+            with T.Kernel(2, is_npu=True, threads=1) as cid:
+                a = T.alloc_ub([8, N], "float32")
+                T.copy(x[cid * 8 : cid * 8 + 8, :], a)
+                T.copy(a, y[cid * 8 : cid * 8 + 8, :])
+
+        return kernel
+
+    x = rng.standard_normal((rows, N), dtype=np.float32)
+    result = launch(factory(), x)
+    np.testing.assert_array_equal(result.outputs[0], x)
+    assert [f.severity for f in result.record.findings] == expected
+    assert result.codes <= {"AI-BOUND-008"}
 
 
 def flagged(*, auto: bool) -> Any:
