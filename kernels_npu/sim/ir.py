@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Union
 
 from kernels_npu.errors import SourceLocation
+from kernels_npu.sim.remarks import Remark
 from kernels_npu.sim.scalar_ops import fold_binary, fold_unary, promote
 
 _ids = itertools.count()
@@ -440,16 +441,6 @@ class Debug(Stmt):
 
 
 # --------------------------------------------------------------------------- kernels
-
-
-@dataclass(frozen=True, kw_only=True)
-class Remark:
-    """What the front end says about a source that it accepts; `code` is one of `CODES`."""
-
-    code: str
-    severity: str
-    message: str
-    loc: SourceLocation
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

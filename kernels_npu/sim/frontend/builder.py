@@ -11,6 +11,7 @@ from kernels_npu.errors import SourceLocation
 from kernels_npu.sim import ir
 from kernels_npu.sim.frontend.diagnostics import fail, here
 from kernels_npu.sim.frontend.values import PendingOp, TensorBuffer
+from kernels_npu.sim.remarks import Remark
 
 if TYPE_CHECKING:
     from kernels_npu.sim.frontend.parser import Parser
@@ -33,7 +34,7 @@ class Builder:
         self.parser = parser
         self.params: list[ir.Buffer | ir.Var] = []
         self.allocs: list[ir.Buffer] = []
-        self.remarks: list[ir.Remark] = []
+        self.remarks: list[Remark] = []
         self.addresses: dict[ir.Buffer, int] = {}
         self.layouts: dict[ir.Buffer, str] = {}
         self.grid: ir.Expr | None = None
@@ -85,9 +86,7 @@ class Builder:
 
     def remark(self, code: str, message: str) -> None:
         """Warn about the statement being parsed."""
-        self.remarks.append(
-            ir.Remark(code=code, severity="warning", message=message, loc=self.where)
-        )
+        self.remarks.append(Remark(code=code, severity="warning", message=message, loc=self.where))
 
     def defer(self, name: str, stmt: ir.Stmt) -> PendingOp:
         """`stmt` as the value of a call `T.name(...)`, to be emitted by an expression statement."""
