@@ -20,9 +20,17 @@ Tensor = torch.Tensor
 
 _aten = torch.ops.aten
 _host_to_copy = _aten._to_copy.default._op
-_host_copy = _aten.copy_.default._op
+_copy = _aten.copy_.default._op
 _host_item = _aten._local_scalar_dense.default._op
 _TO_COPY = describe(_aten._to_copy.default, "aten::_to_copy")
+
+
+def _host_copy(target: Tensor, source: Tensor) -> Tensor:
+    """`target.copy_(source)`, also between views of the same bytes, which a CPU refuses."""
+    if target.untyped_storage().data_ptr() == source.untyped_storage().data_ptr():
+        source = source.clone()
+    copied: Tensor = _copy(target, source)
+    return copied
 
 
 def to_copy(self: Tensor, **kwargs: Any) -> Tensor:

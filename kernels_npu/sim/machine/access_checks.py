@@ -98,6 +98,22 @@ class SiteCheck:
             self.run = self._constant_run(touched)
         else:
             self.run = self._run_dynamic
+        tail = site.instruction.tail if site.instruction else None
+        if tail is not None and self.uninitialised:
+            self.run = self._leaving(tail, self.run)
+
+    def _leaving(self, tail: View, run: Callable[..., None]) -> Callable[..., None]:
+        """`run`, and a note that nobody need have written `tail`, behind a compacted list."""
+        shadow = self.state.on_chip[(self.core, tail.memory)]
+        address = next(f.address for f in self.site.footprints if f.write)
+        start = address + int(tail.offset.value) * tail.itemsize  # type: ignore[attr-defined]
+        span = (start, start + tail.count * tail.itemsize)
+
+        def noted(*values: Any) -> None:
+            run(*values)
+            shadow.tails[span] = self.state.serial
+
+        return noted
 
     def _range(self, footprint: Footprint) -> _Range:
         view = footprint.view

@@ -66,6 +66,8 @@ class Instruction:
     tile: what a moved rectangle must fit, when that is not the on-chip side of the checks.
     events: flags (src, dst, event id) that the operation itself sets and waits for.
     overtakes: starts before the one before it on the pipe is done, and adds to what that wrote.
+    tail: what a compacting operation leaves of its destination behind its results, for whoever
+    stores the whole to ignore.
     """
 
     op: str
@@ -90,6 +92,7 @@ class Instruction:
     tile: View | None = None
     events: tuple[tuple[str, str, int], ...] = ()
     overtakes: bool = False
+    tail: View | None = None
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,8 @@ class ShadowMemory:
         self.size = size
         self.losses = losses or Losses()
         self.cells: dict[tuple[int, int, int, int], Cell] = {}
+        #: bytes behind compacted lists -> the block that left them so
+        self.tails: dict[tuple[int, int], int] = {}
         self.elements: ElementTrace | None = None
         self._index = CellIndex()
         self._at: dict[tuple[int, int], list[Cell]] = {}
@@ -175,8 +177,9 @@ class ShadowMemory:
 
     def lacks_padding_only(self, cell: Cell, serial: int) -> bool:
         """Whether all that `cell` lacks is the rest of 32-byte blocks that an instruction's result
-        begins. What single elements leave out is no padding."""
+        begins, or of a compacted list. What single elements leave out is no padding."""
         written = self.bits(cell, serial)
+        tails = [span for span, when in self.tails.items() if when == serial]
         ends = {
             other.start + row * other.pitch + other.row_bytes
             for other in cell.overlaps
@@ -185,6 +188,8 @@ class ShadowMemory:
         }
         for row, column in zip(*np.nonzero(~written)):
             address = cell.start + int(row) * cell.pitch + int(column)
+            if any(start <= address < stop for start, stop in tails):
+                continue
             if not any(end in ends for end in range(address // 32 * 32 + 1, address + 1)):
                 return False
         return True

@@ -68,7 +68,16 @@ def lower_gather_mask(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         writes=(out,),
         cycles=cost.vector(taken * src.itemsize),
         taint=lambda sources, shape: sources[0][first::step][: shape[0]],
+        tail=_behind(dst, out.count),
     )
+
+
+def _behind(dst: View, count: int) -> View | None:
+    """What `count` results leave of the destination."""
+    if count >= dst.count:
+        return None
+    rest = dst.count - count
+    return View(dst.buffer, dst.offset + count, 1, rest, rest, flat=True, part=True)
 
 
 def _by_list(

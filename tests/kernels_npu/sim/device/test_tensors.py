@@ -273,3 +273,13 @@ def test_a_copied_generator_stays_on_its_device(twin):
     assert other.device == torch.device("npu:1") and other is not generator
     drawn = [torch.randn(3, generator=g, device="npu:1").cpu() for g in (generator, other)]
     assert torch.equal(*drawn)
+
+
+def test_a_view_is_copied_onto_itself():
+    """A slice that is contiguous is the tensor's own memory, whatever its strides say."""
+    x = torch.randn(1, 96).npu()
+    piece = x[:, 32:64].contiguous().view(1, -1)
+    piece += 1
+    expected = x.clone()
+    x[:, 32:64] = piece.view(1, 32)
+    torch.testing.assert_close(x.cpu(), expected.cpu())

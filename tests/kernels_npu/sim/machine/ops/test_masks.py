@@ -196,3 +196,29 @@ def test_unwritten_lanes_stay_apart_through_compare_and_select(
     assert {f.code for f in result.errors} == codes
     if not codes:
         np.testing.assert_array_equal(result.outputs[0], np.where(a > 0, a, 2 * a))
+
+
+@pytest.mark.parametrize(("compacts", "codes"), [(True, {"AI-INIT-003"}), (False, {"AI-INIT-001"})])
+def test_the_rest_behind_a_compacted_list_is_padding(
+    launch: Callable[..., Any], sample: Callable[..., Any], compacts: bool, codes: set[str]
+) -> None:
+    """Who stores a whole list knows how long it is; half a tile that nothing wrote is missing."""
+    a = sample((128,), "float32")
+
+    @tilelang.jit(out_idx=[1], pass_configs=SYNCED)
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(a: T.Tensor((128,), "float32"), b: T.Tensor((128,), "float32")):
+            with T.Kernel(1, is_npu=True, threads=1) as _cid:
+                x = T.alloc_ub((128,), "float32")
+                z = T.alloc_ub((128,), "float32")
+                T.copy(a, x)
+                if compacts:
+                    T.tile.gather_mask(z, x, "P0101")
+                else:
+                    T.tile.abs(z[:64], x[:64])
+                T.copy(z, b)
+
+        return kernel
+
+    assert launch(factory(), a).codes == codes
