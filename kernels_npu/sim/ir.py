@@ -405,8 +405,7 @@ class PipeBarrier(Stmt):
 class SetCrossFlag(Stmt):
     """`set_cross_flag(pipe, flag_id, mode)`: signals when `pipe` of this core has drained.
 
-    `in_flight` sets may be outstanding by construction: a pipeline across cores sets a flag for
-    every iteration of a group before the other side waits for the first.
+    in_flight: sets outstanding by construction, as in a pipeline across cores.
     """
 
     pipe: str
