@@ -405,8 +405,7 @@ class PipeBarrier(Stmt):
 class SetCrossFlag(Stmt):
     """`set_cross_flag(pipe, flag_id, mode)`: signals when `pipe` of this core has drained.
 
-    in_flight: sets outstanding by construction, as in a pipeline across cores.
-    """
+    in_flight: outstanding by construction (pipelines across cores)."""
 
     pipe: str
     flag_id: Expr
