@@ -21,13 +21,6 @@ def range_of_loop(loop: ir.For) -> Range | None:
     return None if start is None or stop is None or stop <= start else (start, stop - 1)
 
 
-def initial_ranges(func: ir.PrimFunc) -> dict[ir.Var, Range]:
-    """The values of the block id and of the number of the vector core."""
-    grid = static_int(func.grid)
-    ranges = {func.vid: (0, 1)}
-    return ranges if grid is None else {**ranges, func.cid: (0, grid - 1)}
-
-
 def without_decided(body: Body, ranges: Mapping[ir.Var, Range]) -> Body:
     """`body` with every branch that is always or never taken resolved."""
     kept: list[ir.Stmt] = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kernels_npu.sim import ir
 from kernels_npu.sim.passes import allocation_order, cross_core_sync, cv_split, program_text
 from kernels_npu.sim.passes.channels.lowering import lower_virtual_channels
-from kernels_npu.sim.passes.decided_branches import initial_ranges, without_decided
+from kernels_npu.sim.passes.decided_branches import without_decided
 from kernels_npu.sim.passes.device_code import check_device_code
 from kernels_npu.sim.passes.layouts import effective_layouts
 from kernels_npu.sim.passes.memory_planning import plan_memory
@@ -102,7 +102,7 @@ def lower(
     notes += connected.notes + layout_notes
 
     notes += check_device_code(func, target)
-    func = dataclasses.replace(func, body=without_decided(func.body, initial_ranges(func)))
+    func = dataclasses.replace(func, body=without_decided(func.body, {}))
     versions = Versions()
     homes = _homes(func, temporaries)
     accesses = Accesses(temporaries, versions.origin)
