@@ -85,12 +85,14 @@ def run(arguments: argparse.Namespace) -> int:
         instruments.instrumented(arguments) as tracer,
     ):
         exit_code, error = _execute(arguments)
+    ending = _ending(exit_code, error)
     if exit_code == 0 and report.failed:
         exit_code = 1
     result = {
         "script": arguments.script,
         "exit_code": exit_code,
-        "error": None if error is None else error.to_dict(),
+        "error": error.to_dict() if isinstance(error, AscendInferError) else None,
+        "ended_with": ending or None,
         "precise": arguments.precise,
         "trace": None if tracer is None else tracer.to_dict(),
         **report.to_dict(),
@@ -98,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         output.print_json(result)
     else:
-        _print(report, checked=arguments.checks != "off", error=error)
+        _print(report, checked=arguments.checks != "off", ending=ending)
         if arguments.precise:
             print("precise: float16 and bfloat16 values were kept in float32, as no device does")
         if tracer is not None:
@@ -113,8 +115,8 @@ def run(arguments: argparse.Namespace) -> int:
     return exit_code
 
 
-def _execute(arguments: argparse.Namespace) -> tuple[int, AscendInferError | None]:
-    """Run the script; its exit code (1 when it raised) and the coded error that it raised, if any.
+def _execute(arguments: argparse.Namespace) -> tuple[int, Exception | None]:
+    """Run the script; its exit code (1 when it raised) and the exception that it raised, if any.
 
     Its output goes where it belongs. Its own failure is its result, shown as Python shows it; what
     the simulated NPU counted still follows.
@@ -133,12 +135,20 @@ def _execute(arguments: argparse.Namespace) -> tuple[int, AscendInferError | Non
     except BdbQuit:
         return 130, None
     except Exception as error:
-        coded = error if isinstance(error, AscendInferError) else None
-        if coded is not None and coded.code == "AI-DEV-012":
+        if isinstance(error, AscendInferError) and error.code == "AI-DEV-012":
             raise  # there is no script: a wrong use, not the script's failure
         traceback.print_exc()
-        return 1, coded
+        return 1, error
     return 0, None
+
+
+def _ending(exit_code: int, error: Exception | None) -> str:
+    """What ended a script that did not end well: a code, an exception's name, or an exit code."""
+    if isinstance(error, AscendInferError):
+        return error.code
+    if error is not None:
+        return type(error).__name__
+    return f"exit code {exit_code}" if exit_code else ""
 
 
 @contextlib.contextmanager
@@ -213,7 +223,7 @@ def _write(path: Path, result: dict[str, Any]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _print(report: SimReport, *, checked: bool, error: AscendInferError | None) -> None:
+def _print(report: SimReport, *, checked: bool, ending: str) -> None:
     from ascend_infer.cli import findings, output
 
     rows = []
@@ -246,7 +256,17 @@ def _print(report: SimReport, *, checked: bool, error: AscendInferError | None) 
         note="bytes and instructions: simulated; cycles of the busiest pipe: modelled, never time",
     )
     findings.print_findings(report.findings)
-    if error is not None and not report.findings:
-        print(f"the script ended with {error.code}")
-    elif not report.findings:
-        print("no findings" if checked else "checks were off: nothing was looked for")
+    if not report.findings:
+        print(_nothing_found(launched=bool(report.kernels), checked=checked, ending=ending))
+
+
+def _nothing_found(*, launched: bool, checked: bool, ending: str) -> str:
+    """The last line of a run without findings: what that is worth.
+
+    A script that never launched, or that failed on its way, has not been found free of faults.
+    """
+    if not launched:
+        outcome = "no launch was completed: nothing was checked"
+    else:
+        outcome = "no findings" if checked else "checks were off: nothing was looked for"
+    return f"{outcome}; the script ended with {ending}" if ending else outcome

@@ -159,6 +159,38 @@ print("Kernel Output Match!")
 
 
 @needs_simulator
+@pytest.mark.parametrize(
+    "before, after, line, ended_with",
+    [
+        ("", "", "no findings", None),
+        ("", "1 / 0", "no findings; the script ended with ZeroDivisionError", "ZeroDivisionError"),
+        (
+            "",
+            "raise SystemExit(3)",
+            "no findings; the script ended with exit code 3",
+            "exit code 3",
+        ),
+        (
+            "raise ValueError('no data')",
+            "",
+            "no launch was completed: nothing was checked; the script ended with ValueError",
+            "ValueError",
+        ),
+        ("raise SystemExit", "", "no launch was completed: nothing was checked", None),
+    ],
+)
+def test_no_findings_is_said_of_what_was_checked(
+    before: str, after: str, line: str, ended_with: str | None, tmp_path: Path
+):
+    script, report = tmp_path / "script.py", tmp_path / "report.json"
+    kernel = KERNEL.replace("{wait}", "T.barrier_all()")
+    script.write_text(f"{before}\n{kernel}\n{after}\n")
+    finished = command("sim", "run", "--report", str(report), str(script))
+    assert finished.stdout.splitlines()[-1] == line
+    assert json.loads(report.read_text())["ended_with"] == ended_with
+
+
+@needs_simulator
 def test_kernel_script_with_and_without_its_barrier(tmp_path: Path):
     right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
     right.write_text(KERNEL.replace("{wait}", "T.barrier_all()"))
