@@ -143,6 +143,7 @@ CODES: dict[str, str] = {
     "AI-SYNC-021": "Automatic cross-core flags: the accesses of a workspace do not pair up.",
     "AI-SYNC-022": "Automatic cross-core flags: a trip count is not constant.",
     "AI-SYNC-023": "Automatic cross-core flags: a workspace is accessed by one core type only.",
+    "AI-SYNC-026": "A cross-core flag is set by hand in a kernel with automatic ones.",
     "AI-SYNC-024": "A cross-core flag set by hand shares its id with an automatic one.",
     "AI-SYNC-025": (
         "Automatic cross-core flags have no effect without automatic cube/vector combine."

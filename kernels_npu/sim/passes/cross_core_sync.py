@@ -343,15 +343,21 @@ def _one_sided(point: SyncPoint, flag_id: int) -> Note:
 
 
 def _clashes(cube: Body, vector: Body, automatic: int) -> Iterator[Note]:
-    """Flags set by hand that share an id with an automatic one."""
+    """Flags set by hand beside automatic ones: the compiler does not look at them."""
+    if not automatic:
+        return
     for stmt in (*ir.walk(cube), *ir.walk(vector)):
-        if isinstance(stmt, (ir.SetCrossFlag, ir.WaitCrossFlag)):
-            flag_id = static_int(stmt.flag_id)
-            if flag_id is not None and flag_id < automatic:
-                yield Note(
-                    code="AI-SYNC-024",
-                    severity="warning",
-                    message=f"flag {flag_id} is also used by the automatic cross-core flags "
-                    f"0..{automatic - 1}",
-                    loc=stmt.loc,
-                )
+        if not isinstance(stmt, (ir.SetCrossFlag, ir.WaitCrossFlag)):
+            continue
+        flag_id = static_int(stmt.flag_id)
+        clash = flag_id is not None and flag_id < automatic
+        yield Note(
+            code="AI-SYNC-024" if clash else "AI-SYNC-026",
+            severity="warning",
+            message=f"flag {flag_id} is also used by the automatic cross-core flags "
+            f"0..{automatic - 1}"
+            if clash
+            else f"a cross-core flag set by hand beside the automatic flags 0..{automatic - 1}: "
+            "the compiler pairs workspace accesses as if it were not there",
+            loc=stmt.loc,
+        )

@@ -145,6 +145,13 @@ def test_a_clash_with_a_flag_set_by_hand_is_reported() -> None:
     assert codes(lowered) == ["AI-SYNC-024"]
 
 
+def test_a_flag_set_by_hand_beside_automatic_ones_is_reported() -> None:
+    k = producer_consumer(1, 1)
+    k.set_cross("V", 7)
+    lowered = k.lower(auto_cv_combine=True, auto_cross_core_sync=True)
+    assert codes(lowered) == ["AI-SYNC-026"]
+
+
 def test_flags_leave_the_loops_that_only_one_side_has() -> None:
     lowered = producer_consumer(1, 1, loops=(4, 1)).lower(
         auto_cv_combine=True, auto_cross_core_sync=True
