@@ -9,6 +9,8 @@ float32: on the NPU both run on one cube, and scripts compare them bit by bit.
 Transcendental functions of float32: through float64, as in kernels.
 
 Class labels: int32 as well as int64.
+
+Integers that a tensor's dtype cannot hold: their low bits, where the CPU refuses them.
 """
 
 from __future__ import annotations
@@ -36,6 +38,10 @@ def host_call(op: Any) -> HostCall:
     own: HostCall = op._op
     if name in _LABELLED:
         return _with_long_labels(own)
+    if name == "scalar_tensor":
+        return _scalar_tensor(own)
+    if name == "fill_" and op._overloadname == "Scalar":
+        return _filled(own)
     if op._overloadname in ("default", "out"):
         if name in _PRODUCTS:
             return _in_float32(name, own)
@@ -89,6 +95,30 @@ def _with_long_labels(own: HostCall) -> HostCall:
         return own(*(a.long() if _is_int32(a) else a for a in args), **kwargs)
 
     return call
+
+
+def _scalar_tensor(own: HostCall) -> HostCall:
+    def call(value: Any, **options: Any) -> Any:
+        return own(_low_bits(value, options.get("dtype")), **options)
+
+    return call
+
+
+def _filled(own: HostCall) -> HostCall:
+    def call(tensor: torch.Tensor, value: Any) -> Any:
+        return own(tensor, _low_bits(value, tensor.dtype))
+
+    return call
+
+
+def _low_bits(value: Any, dtype: torch.dtype | None) -> Any:
+    """`value` as an integer of `dtype`; other values and dtypes as they are."""
+    if type(value) is not int or dtype is None or dtype is torch.bool:
+        return value
+    if dtype.is_floating_point or dtype.is_complex:
+        return value
+    limits = torch.iinfo(dtype)
+    return (value - limits.min) % (1 << limits.bits) + limits.min
 
 
 def _is_int32(value: Any) -> bool:

@@ -80,3 +80,18 @@ def test_labels_may_be_int32():
     loss.backward()
     torch.testing.assert_close(loss.cpu(), expected)
     torch.testing.assert_close(y.grad.cpu(), gradient)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32], ids=str)
+def test_integers_keep_their_low_bits(dtype: torch.dtype):
+    values = [200, -3, 1 << 15, (1 << 31) + 7, 5]
+    x = torch.zeros(len(values), dtype=dtype, device="npu")
+    for position, value in enumerate(values):
+        x[position] = value
+    expected = torch.tensor(values).to(dtype)
+    assert torch.equal(x.cpu(), expected)
+    assert x.fill_(values[0]).tolist() == [expected[0].item()] * len(values)
+    assert torch.full((2,), 3.7, device="npu").tolist() == [pytest.approx(3.7)] * 2
+    mask = torch.zeros(2, dtype=torch.bool, device="npu")
+    mask[0] = 2
+    assert mask.tolist() == [True, False]
