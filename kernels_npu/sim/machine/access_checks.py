@@ -43,15 +43,19 @@ class _Range:
 class _Touched:
     """The cells of one execution; most executions of a site touch the same ones again.
 
-    racing: (write, cell, shadow) of the ranges that can have a race. written_in, losses: block, and
-    how often memories had lost data, when the last look found all on-chip ranges written.
+    racing: (write, cell, shadow) of the ranges that can have a race. reads, writes: the on-chip
+    ranges. clobbers: a write leaves nothing of use. written_in, losses: block, and how often
+    memories had lost data, when the last look found all on-chip ranges written.
     """
 
-    __slots__ = ("losses", "racing", "ranges", "written_in")
+    __slots__ = ("clobbers", "losses", "racing", "ranges", "reads", "writes", "written_in")
 
     def __init__(self, ranges: list[tuple[_Range, Cell]]) -> None:
         self.ranges = ranges
         self.racing = [(item.write, cell, item.shadow) for item, cell in ranges if not item.ordered]
+        self.reads = [c for r, c in ranges if r.shadow is not None and not r.write]
+        self.writes = [(c, r.shadow) for r, c in ranges if r.shadow is not None and r.write]
+        self.clobbers = any(item.footprint.clobbers for item, _ in ranges)
         self.written_in = -1
         self.losses = -1
 
@@ -260,11 +264,16 @@ class SiteCheck:
 
     def _check_written(self, touched: _Touched) -> None:
         state = self.state
-        on_chip = [(item, cell) for item, cell in touched.ranges if item.shadow is not None]
-        if any(c.written_in != state.serial or r.footprint.clobbers for r, c in on_chip):
+        serial = state.serial
+        if not touched.clobbers and all(cell.written_in == serial for cell in touched.reads):
+            for cell, shadow in touched.writes:
+                shadow.mark(cell, serial)
+        else:
+            on_chip = [(item, cell) for item, cell in touched.ranges if item.shadow is not None]
             self._track_written(on_chip)
-        if all(cell.written_in == state.serial for _, cell in on_chip):
-            touched.written_in, touched.losses = state.serial, state.losses.count
+            if any(cell.written_in != serial for _, cell in on_chip):
+                return
+        touched.written_in, touched.losses = serial, state.losses.count
 
     def _track_written(self, touched: list[tuple[_Range, Cell]]) -> None:
         """Some range is not yet known to be written in this block."""

@@ -338,13 +338,12 @@ class CompiledKernel:
         self, slots: SlotGroup, first: int, bound: BoundArguments, launch: LaunchState
     ) -> list[Running]:
         """Put the blocks from `first` on into the slots."""
-        flags = CrossFlags(len(slots.slots), self.vector_cores)
+        slots.flags.reset()
         slots.group.start_blocks()
         running = []
         for number, slot in enumerate(slots.slots):
             slot.state.start_block(first + number, poison=launch.config.checks.uninitialised)
             for core in slot.cores:
-                core.runtime.cross_flags = flags
                 if core.runtime.watch is not None:
                     core.runtime.watch.start_block()
                 if core.queues is not None:
@@ -372,9 +371,8 @@ class CompiledKernel:
             for entry in running:
                 entry.core.runtime.console.flush()
         slots.group.end_blocks()
-        flags = running[0].core.runtime.cross_flags
-        if launch.config.checks.flags and flags is not None:
-            report_leftovers(slots.group, flags)
+        if launch.config.checks.flags:
+            report_leftovers(slots.group, slots.flags)
 
     # ------------------------------------------------------------------ preparation
 

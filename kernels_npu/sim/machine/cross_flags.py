@@ -69,6 +69,17 @@ class CrossFlags:
         self._pending: dict[tuple[int, int, int, int], dict[CoreKey, Signals]] = {}
         self._sets = 0
 
+    def reset(self) -> None:
+        """Nothing is set (before the next blocks)."""
+        self._sets = 0
+        for target in self._targets.values():
+            target.signals.clear()
+            target.takes.clear()
+        for routes in self._routes.values():
+            for route in routes.values():
+                route.pending.clear()
+                route.count, route.last = 0, (0, -1)
+
     def arrive(
         self, slot: int, core: int, flag: int, mode: int, clock: Clock | None, site: int = -1
     ) -> int:

@@ -41,6 +41,7 @@ class SlotGroup:
 
     group: BlockGroup
     slots: list[Slot]
+    flags: CrossFlags
     #: on-chip memory of the blocks of the latest launch, when it is to be kept
     kept: list[CoreMemory] = field(default_factory=list)
     precise: PreciseMemory | None = None
@@ -70,7 +71,7 @@ def make_slots(
     every_range: the monitor also sees the ranges that a single pipe touches.
     """
     group = BlockGroup(lowered.auto_sync, alive)
-    flags = CrossFlags(1, vector_cores)
+    flags = CrossFlags(alive, vector_cores)
     slots = []
     places = [_arenas(lowered, programs, vector_cores) for _ in range(alive)]
     precise = None
@@ -99,7 +100,7 @@ def make_slots(
             )
             state.sites[core] = program.sites
         slots.append(Slot(state, cores))
-    return SlotGroup(group, slots, precise=precise)
+    return SlotGroup(group, slots, flags, precise=precise)
 
 
 def _arenas(

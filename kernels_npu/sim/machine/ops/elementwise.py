@@ -53,10 +53,10 @@ def _silu(a: AnyArray, out: AnyArray) -> None:
 
 
 def _int_div(a: AnyArray, b: AnyArray, out: AnyArray) -> None:
-    if is_float(a.dtype.name):
-        np.divide(a, b, out)
-    else:
+    if a.dtype.kind in "iu":
         out[...] = np.trunc(np.true_divide(a, b))
+    else:
+        np.divide(a, b, out)
 
 
 def _scalar_divide(a: AnyArray, b: float, out: AnyArray) -> None:
