@@ -9,7 +9,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kernels_npu.errors import KernelSourceError
 from kernels_npu.sim.config import Checks, SimConfig
 from kernels_npu.sim.frontend import T, tilelang
 from kernels_npu.sim.machine import HazardError
@@ -130,30 +129,6 @@ def test_single_row_past_the_end_moves_nothing(
     np.testing.assert_array_equal(result.outputs[0][0], x[3] if row == 3 else 0 * x[3])
 
 
-def row_operand(width: int) -> Any:
-    """Works on single rows of a [4, width] buffer."""
-
-    @tilelang.jit(out_idx=[0], pass_configs=SYNCED)
-    def factory() -> Any:
-        @T.prim_func
-        def kernel(y: T.Tensor((4 * width,), "float32")):
-            with T.Kernel(1, is_npu=True, threads=1) as _cid:
-                a = T.alloc_ub([4, width], "float32")
-                for i in T.serial(4):
-                    T.tile.fill(a[i, :], 1.0)
-                flat = T.reshape(a, [4 * width])
-                T.copy(flat, y)
-
-        return kernel
-
-    return factory()
-
-
-def test_rows_that_start_between_32_byte_boundaries(launch: Callable[..., Any]) -> None:
-    assert launch(row_operand(16)).record.findings == ()
-    assert "AI-BOUND-006" in launch(row_operand(12)).codes
-
-
 @pytest.mark.parametrize(
     ("dtype", "operation", "code"),
     [
@@ -210,23 +185,6 @@ def test_capacity_of_the_unified_buffer(
         assert str(rows * 256) in result.record.findings[0].message
 
 
-def test_column_slice_used_as_a_vector_is_refused(launch: Callable[..., Any]) -> None:
-    @tilelang.jit(out_idx=[0], pass_configs=SYNCED)
-    def factory() -> Any:
-        @T.prim_func
-        def kernel(y: T.Tensor((16, 64), "float32")):
-            with T.Kernel(1, is_npu=True, threads=1) as _cid:
-                a = T.alloc_ub([16, 64], "float32")
-                T.tile.fill(a[:, :32], 1.0)
-                T.copy(a, y)
-
-        return kernel
-
-    with pytest.raises(KernelSourceError) as caught:
-        launch(factory())
-    assert caught.value.code == "AI-SRC-053"
-
-
 def test_findings_raise_by_default(rng: np.random.Generator) -> None:
     from kernels_npu.sim.machine import GmArg
 
@@ -244,55 +202,6 @@ def test_findings_raise_by_default(rng: np.random.Generator) -> None:
         kernel.compiled.launch(args, SimConfig())
     assert caught.value.code == "AI-BOUND-001"
     assert str(caught.value).count("AI-BOUND-001") == 1
-
-
-def scalar_operand(width: int) -> Any:
-    @tilelang.jit(out_idx=[0], pass_configs=SYNCED)
-    def factory() -> Any:
-        @T.prim_func
-        def kernel(y: T.Tensor((8, 64), "float32")):
-            with T.Kernel(1, is_npu=True, threads=1) as _cid:
-                s = T.alloc_ub([8, width], "float32")
-                a = T.alloc_ub([8, 64], "float32")
-                T.tile.createvecindex(s, 3.0)
-                T.tile.fill(a, 1.0)
-                for i in T.serial(8):
-                    T.tile.mul(a[i, :], a[i, :], s[i, 0])
-                T.copy(a, y)
-
-        return kernel
-
-    return factory()
-
-
-def test_element_of_a_wide_buffer_as_scalar_operand(launch: Callable[..., Any]) -> None:
-    clean = launch(scalar_operand(1))
-    column = np.arange(3, 11, dtype=np.float32)
-    np.testing.assert_array_equal(clean.outputs[0], np.repeat(column[:, None], 64, axis=1))
-    assert clean.record.findings == ()
-    assert launch(scalar_operand(8)).codes == {"AI-BOUND-010"}
-
-
-@pytest.mark.parametrize(("blocks", "expected"), [(24, set()), (25, {"AI-SYNC-008"})])
-def test_global_barrier_needs_all_blocks_on_cores(
-    launch: Callable[..., Any], blocks: int, expected: set[str]
-) -> None:
-    @tilelang.jit(out_idx=[0])
-    def factory() -> Any:
-        @T.prim_func
-        def kernel(y: T.Tensor((blocks, 64), "float32")):
-            with T.Kernel(blocks, is_npu=True) as (cid, vid):
-                a = T.alloc_ub([1, 64], "float32")
-                with T.Scope("V"):
-                    T.tile.fill(a, 1.0)
-                    T.barrier_all()
-                    if vid == 0:
-                        T.copy(a, y[cid, :])
-                T.sync_all()
-
-        return kernel
-
-    assert launch(factory()).codes == expected
 
 
 @pytest.mark.parametrize(("event", "expected"), [(7, []), (8, ["warning"]), (16, ["error"])])
