@@ -86,11 +86,13 @@ def run(arguments: argparse.Namespace) -> int:
     ):
         exit_code, error = _execute(arguments)
     ending = _ending(exit_code, error)
+    script_exit_code = exit_code
     if exit_code == 0 and report.failed:
         exit_code = 1
     result = {
         "script": arguments.script,
         "exit_code": exit_code,
+        "script_exit_code": script_exit_code,
         "error": error.to_dict() if isinstance(error, AscendInferError) else None,
         "ended_with": ending or None,
         "precise": arguments.precise,

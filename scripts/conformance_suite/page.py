@@ -30,7 +30,11 @@ file **passes** only when
   counted, a pytest file needs passed tests), or, where it makes none, a check of this project did
   (table below), and
 - the simulated NPU found no error. *Pass with findings* means that the values are right and
-  something is to be said about the kernel; each such file is in the table of known results.
+  something is to be said about the kernel. *Right, but errors* means that the values are right in
+  this run, and that the kernel has an error all the same, for example a race whose window did not
+  open. Each such file is in the table of known results.
+
+Findings do not stop a file here (`--on-finding report`); by default a launch with an error raises.
 
 A result that is not the expected one, in either direction, makes the exit status 1. The
 expectations below are those for upstream commit `95acbd7`.

@@ -24,7 +24,7 @@ _running: set[subprocess.Popen[bytes]] = set()
 class Execution:
     """What one process left behind.
 
-    exit_code: None when it was stopped at the time limit. report: what `sim run --report` wrote.
+    exit_code: the file's own, whatever was found; None when it was stopped at the time limit. report: what `sim run --report` wrote.
     evidence: see `observe.Evidence`. output: standard output and error together.
     """
 
@@ -42,6 +42,8 @@ def execute(
     with tempfile.TemporaryDirectory(prefix="conformance-") as scratch:
         report, evidence = Path(scratch, "report.json"), Path(scratch, "evidence.json")
         command = [sys.executable, "-m", "ascend_infer", "sim", "run", "--report", str(report)]
+        # Findings do not stop the file: whether its values are right is to be seen as well.
+        command += ["--on-finding", "report"]
         if run.target:
             command += ["--target", run.target]
         command += ["-m", "conformance_suite.observe", str(evidence), judge.by]
@@ -68,11 +70,14 @@ def execute(
                 _kill(process)
                 process.wait()
                 _running.discard(process)
+        result = _read(report)
+        if exit_code is not None:
+            exit_code = int(result.get("script_exit_code", exit_code))
         return Execution(
             exit_code=exit_code,
             seconds=time.monotonic() - started,
             output=log.read_bytes()[position:].decode("utf-8", "replace"),
-            report=_read(report),
+            report=result,
             evidence=_read(evidence),
         )
 

@@ -11,9 +11,10 @@ from typing import Any
 from conformance_suite.catalogue import Judge, judge_of
 from conformance_suite.runner import Execution
 
-PASS, FINDINGS, FAIL, TIMEOUT, NOT_JUDGED = (
+PASS, FINDINGS, ERRORS, FAIL, TIMEOUT, NOT_JUDGED = (
     "pass",
     "pass with findings",
+    "right, but errors",
     "fail",
     "timeout",
     "not judged",
@@ -66,7 +67,9 @@ def judge(file: str, executions: Sequence[Execution]) -> Verdict:
     evidence = "; ".join(_evidence(how, e) for e in executions)
     codes = sorted({str(f["code"]) for f in findings})
     if codes:
-        return Verdict(verdict=FINDINGS, reason=", ".join(codes), evidence=evidence, **common)
+        errors = any(f["severity"] == "error" for f in findings)
+        verdict = ERRORS if errors else FINDINGS
+        return Verdict(verdict=verdict, reason=", ".join(codes), evidence=evidence, **common)
     return Verdict(verdict=PASS, evidence=evidence, **common)
 
 
@@ -163,6 +166,6 @@ def surprise(verdict: Verdict, expected: dict[str, Expectation]) -> str:
     known = expected.get(verdict.file, Expectation(verdict=PASS, codes=(), why=""))
     if verdict.verdict != known.verdict:
         return f"expected: {known.verdict}"
-    if known.verdict in (FINDINGS, FAIL) and verdict.codes != known.codes:
+    if known.verdict in (FINDINGS, ERRORS, FAIL) and verdict.codes != known.codes:
         return f"expected: {' '.join(known.codes) or 'no code'}"
     return ""

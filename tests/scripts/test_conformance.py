@@ -40,6 +40,8 @@ def execution(exit_code: int | None = 0, output: str = "", **changes: object) ->
         (execution(), "pass", ""),
         (execution(findings=[HINT]), "pass", ""),
         (execution(findings=[{**RACE, "severity": "warning"}]), "pass with findings", "AI-RACE"),
+        (execution(findings=[RACE]), "right, but errors", "AI-RACE-002"),
+        (execution(1, findings=[RACE], output="AssertionError: off\n"), "fail", "AssertionError"),
         (execution(evidence={"comparisons": 0}), "fail", "nothing was compared"),
         (execution(kernels={}), "fail", "no kernel was launched"),
         (execution(evidence={"disagreements": 1}), "fail", "1 comparisons disagreed"),
@@ -83,7 +85,7 @@ def test_expectations_name_verdict_and_codes(tmp_path: Path):
 
 def test_the_repository_s_expectations_are_well_formed():
     rows = verdicts.read_expectations(ROOT / "scripts" / "conformance_suite" / "expected.tsv")
-    known = {verdicts.PASS, verdicts.FINDINGS, verdicts.FAIL, verdicts.TIMEOUT}
+    known = {verdicts.FINDINGS, verdicts.ERRORS, verdicts.FAIL, verdicts.TIMEOUT}
     assert all(row.verdict in known and row.why for row in rows.values())
 
 
