@@ -25,7 +25,8 @@ class Execution:
     """What one process left behind.
 
     exit_code: the file's own, whatever was found; None when it was stopped at the time limit.
-    report: what `sim run --report` wrote. evidence: see `observe.Evidence`. output: standard output and error together.
+    report: what `sim run --report` wrote. evidence: see `observe.Evidence`. output: standard output
+    and error together.
     """
 
     exit_code: int | None
