@@ -46,10 +46,13 @@ def plan_of(kernel: Kernel) -> LaunchPlan:
     """How to call `kernel`; made once. Lowering may have enlarged its workspaces."""
     plan = _plans.get(kernel)
     if plan is None:
+        from kernels_npu.sim.machine.outputs import unwritten_outputs
+
         func = kernel.compiled.func  # has the automatic workspaces behind the user's parameters
         automatic = range(len(kernel.prim_func.params), len(func.params))
         workspaces = (*kernel.workspace_idx, *automatic)
-        plan = _plans[kernel] = LaunchPlan(func, kernel.out_idx, workspaces)
+        noted = tuple(unwritten_outputs(kernel.compiled.lowered, kernel.out_idx, workspaces))
+        plan = _plans[kernel] = LaunchPlan(func, kernel.out_idx, workspaces, noted)
     return plan
 
 
@@ -93,7 +96,7 @@ def _call(kernel: Kernel, args: Sequence[Any], stream: Any) -> Any:
     blocks = [block_of(t) for _, t in tensors]
     if stream is not None:
         _refuse_overtaking(plan, state, blocks)
-    launch = partial(kernel.compiled.launch, _gm_args(plan, arguments, blocks))
+    launch = partial(kernel.compiled.launch, _gm_args(plan, arguments, blocks), noted=plan.noted)
     if state.session is not None:
         state.session.record(
             state, launch, plan.name, _touches(plan, tensors, blocks), kind="kernel"

@@ -11,6 +11,7 @@ from kernels_npu.sim import ir
 from kernels_npu.sim.device.errors import LaunchError
 from kernels_npu.sim.device.state import current
 from kernels_npu.sim.machine.arguments import evaluate
+from kernels_npu.sim.machine.findings import Finding
 
 TORCH_DTYPES: dict[str, torch.dtype] = {
     "bool": torch.bool,
@@ -45,17 +46,23 @@ class LaunchPlan:
     """The calling convention of one kernel.
 
     names, dtypes: of the parameters, by position. tensor_positions: of all tensors. out_idx: in the
-    order of the returned list. written: positions of tensors that the kernel writes.
+    order of the returned list. written: positions of tensors that the kernel writes. noted: what
+    every launch reports about the convention itself.
     """
 
     def __init__(
-        self, func: ir.PrimFunc, out_idx: Sequence[int], workspace_idx: Sequence[int]
+        self,
+        func: ir.PrimFunc,
+        out_idx: Sequence[int],
+        workspace_idx: Sequence[int],
+        noted: Sequence[Finding] = (),
     ) -> None:
         self.name = func.name
         self.params = func.params
         self.names = [p.name for p in func.params]
         self.dtypes = [p.dtype for p in func.params]
         self.out_idx = tuple(out_idx)
+        self.noted = noted
         allocated = {*out_idx, *workspace_idx}
         self.input_positions = [i for i in range(len(func.params)) if i not in allocated]
         self.tensor_positions = [i for i, p in enumerate(func.params) if isinstance(p, ir.Buffer)]

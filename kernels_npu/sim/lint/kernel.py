@@ -48,7 +48,7 @@ def lint_kernel(
         configured = compiled.used_bytes
         static = compiled.static_check()
         findings += static.findings
-        findings += structural_findings(compiled.lowered, kernel.out_idx)
+        findings += structural_findings(compiled.lowered, kernel.out_idx, kernel.workspace_idx)
         if not static.refused:  # else what writes a buffer may be missing from the programs
             findings += unwritten_reads(compiled.lowered, static.programs)
         findings += out_of_bounds(compiled.lowered)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from kernels_npu.sim import ir
 from kernels_npu.sim.dtypes import bytes_of
 from kernels_npu.sim.ir_printer import format_expr
-from kernels_npu.sim.machine.compiled import written_tensors
 from kernels_npu.sim.machine.findings import ERROR, WARNING, Finding
+from kernels_npu.sim.machine.outputs import unwritten_outputs, written_tensors
 from kernels_npu.sim.machine.program import CoreProgram
 from kernels_npu.sim.passes import LoweredKernel
 from kernels_npu.sim.passes.ownership import CUBE, VECTOR
@@ -18,10 +18,13 @@ from kernels_npu.sim.passes.rewriting import element_count
 _EVENT_IDS, _USABLE_IDS = 8, 16
 
 
-def structural_findings(lowered: LoweredKernel, out_idx: Sequence[int]) -> list[Finding]:
+def structural_findings(
+    lowered: LoweredKernel, out_idx: Sequence[int], workspace_idx: Sequence[int]
+) -> list[Finding]:
     """Findings about the kernel as a whole."""
     return [
-        *_unwritten(lowered, out_idx),
+        *unwritten_outputs(lowered, out_idx, workspace_idx),
+        *(() if out_idx else _without_effect(lowered)),
         *_flags(lowered),
         *_cross_flags(lowered),
     ]
@@ -45,21 +48,9 @@ def _finding(
     )
 
 
-def _unwritten(lowered: LoweredKernel, out_idx: Sequence[int]) -> Iterator[Finding]:
-    """Outputs that no statement writes keep what the allocator left in them."""
-    written = written_tensors(lowered)
-    func = lowered.func
-    for index in out_idx:
-        if func.params[index].name not in written:
-            yield _finding(
-                lowered,
-                "AI-INIT-002",
-                ERROR,
-                f"the output {func.params[index].name} (out_idx {index}) is never written",
-                None,
-                f"copy the result into {func.params[index].name}, or correct out_idx",
-            )
-    if not out_idx and not written and func.tensors:
+def _without_effect(lowered: LoweredKernel) -> Iterator[Finding]:
+    """A kernel that returns nothing and writes nothing."""
+    if lowered.func.tensors and not written_tensors(lowered):
         yield _finding(
             lowered,
             "AI-INIT-002",

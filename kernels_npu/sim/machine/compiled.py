@@ -38,6 +38,7 @@ from kernels_npu.sim.machine.launch_reports import (
     too_many_blocks,
 )
 from kernels_npu.sim.machine.memory import GmArg
+from kernels_npu.sim.machine.outputs import written_tensors
 from kernels_npu.sim.machine.program import CoreProgram
 from kernels_npu.sim.machine.scheduler import Running, Scheduler
 from kernels_npu.sim.machine.slots import (
@@ -164,9 +165,15 @@ class CompiledKernel:
     # ------------------------------------------------------------------ launch
 
     def launch(
-        self, args: Sequence[GmArg | int | float], config: SimConfig | None = None
+        self,
+        args: Sequence[GmArg | int | float],
+        config: SimConfig | None = None,
+        *,
+        noted: Sequence[Finding] = (),
     ) -> LaunchRecord:
         """Execute the kernel on `args` (tensors and scalars in the order of the signature).
+
+        noted: what the caller found about the call; an error keeps the kernel from being executed.
 
         Raises:
             HazardError: an error-level finding, when the configuration says `raise`.
@@ -179,10 +186,10 @@ class CompiledKernel:
             bound = bind_arguments(self.func, args)
             recorder = active_recorder()
             if recorder is None or not recorder.takes_launch():
-                record = self._launch(bound, settings, None)
+                record = self._launch(bound, settings, None, noted)
             else:
                 with recorder.launch(self.name, self.soc.cube_cores) as trace:
-                    record = self._launch(bound, settings, trace)
+                    record = self._launch(bound, settings, trace, noted)
         record_launch(record)
         errors = any(f.severity == ERROR for f in record.findings)
         if errors and settings.on_finding == "raise":
@@ -229,7 +236,11 @@ class CompiledKernel:
         return recorder
 
     def _launch(
-        self, bound: BoundArguments, config: SimConfig, trace: LaunchTrace | None
+        self,
+        bound: BoundArguments,
+        config: SimConfig,
+        trace: LaunchTrace | None,
+        noted: Sequence[Finding],
     ) -> LaunchRecord:
         # With automatic synchronisation the compiler keeps each core in program order; schedules
         # then differ only in how the cores interleave.
@@ -247,7 +258,8 @@ class CompiledKernel:
             self._variants[mode] = self._generate(mode)
         variant = self._variants[mode]
         log = StoppingLog(self.name) if config.on_finding == "stop" else FindingLog(self.name)
-        for finding in variant.findings:
+        switched_on = (f for f in noted if getattr(config.checks, f.check))
+        for finding in (*variant.findings, *switched_on):
             log.add((finding.code, finding.loc, finding.message), finding)
         if self._all_together and bound.grid > self.soc.cube_cores:
             log.add(("grid",), too_many_blocks(self.func, bound.grid, self.soc))
@@ -448,25 +460,6 @@ class CompiledKernel:
         for index in range(len(self.func.tensors)):
             names += [f"G{index}", f"F{index}"]
         return names
-
-
-def _root(buffer: ir.Buffer) -> ir.Buffer:
-    """The parameter that a view of global memory shows."""
-    return buffer if buffer.alias_of is None else _root(buffer.alias_of)
-
-
-def written_tensors(lowered: LoweredKernel) -> frozenset[str]:
-    """Names of the tensor parameters that some statement writes."""
-    names: set[str] = set()
-    for stmt in (*ir.walk(lowered.cube), *ir.walk(lowered.vector)):
-        if isinstance(stmt, ir.Store) and stmt.buffer.scope == "global":
-            names.add(_root(stmt.buffer).name)
-        if isinstance(stmt, ir.TileOp) and stmt.op in ("copy", "atomic_add"):
-            operand = stmt.operands[1] if stmt.op == "copy" else stmt.operands[0]
-            buffer = operand if isinstance(operand, ir.Buffer) else getattr(operand, "buffer", None)
-            if isinstance(buffer, ir.Buffer) and buffer.scope == "global":
-                names.add(_root(buffer).name)
-    return frozenset(names)
 
 
 @functools.cache

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 
+from kernels_npu import sim
 from kernels_npu.sim.device import counters
 from kernels_npu.sim.device.launch import gm_view, plan_of
 from kernels_npu.sim.device.memory import host
+from kernels_npu.sim.frontend.shims import tilelang
+from kernels_npu.sim.machine import HazardError
 from tests.kernels_npu.sim.device.conftest import capture
 from tests.kernels_npu.sim.device.kernels import increment, scaled_sum, two_outputs
 
@@ -97,6 +102,17 @@ def test_the_plan_knows_what_a_kernel_writes():
     assert plan_of(scaled_sum(COLUMNS)).written == {2}
     assert plan_of(increment(COLUMNS)).written == {0}
     assert plan_of(two_outputs(4, COLUMNS)).written == {1, 2, 3}
+
+
+def test_an_output_that_the_kernel_never_writes_is_an_error_of_the_call():
+    factory = tilelang.jit(out_idx=[1])(scaled_sum.func)
+    a, c = _rows(3), torch.zeros(3, COLUMNS, device="npu")
+    with pytest.raises(HazardError, match=r"output b .* is never written; c, which") as e:
+        factory(COLUMNS)(a, c)
+    assert e.value.code == "AI-INIT-002" and "put 2 in place of 1" in e.value.fix
+    assert not c.cpu().any()  # nothing was executed
+    with sim.configure(checks=dataclasses.replace(sim.Checks(), uninitialised=False)):
+        assert factory(COLUMNS)(a, c).shape == (3, COLUMNS)
 
 
 def test_gm_view_reaches_from_the_data_pointer_to_the_end():

@@ -70,7 +70,11 @@ def test_replay_overhead(device):
 def test_launch_overhead(device):
     a = torch.randn(4, 32, device="npu")
     kernel = scaled_sum(32)
-    idle = SimpleNamespace(launch=lambda args: None)
+    idle = SimpleNamespace(
+        launch=lambda args, noted: None,
+        func=kernel.compiled.func,
+        lowered=kernel.compiled.lowered,
+    )
 
     class Fake:
         prim_func, out_idx, workspace_idx = kernel.prim_func, kernel.out_idx, kernel.workspace_idx

@@ -137,6 +137,14 @@ def test_outputs_that_are_never_written(lint: Lint) -> None:
     assert findings(lint, LOAD + "T.tile.exp(a, a)" + STORE) == {}
 
 
+def test_an_output_that_is_an_input_names_what_is_written_instead(lint: Lint) -> None:
+    text = FRAME.format(grid="2", body=indent(LOAD + STORE, " " * 16))
+    (finding,) = lint(text.replace("out_idx=[1]", "out_idx=[-2]")).all_findings
+    assert finding.code == "AI-INIT-002"
+    assert "output A (out_idx 0) is never written; C, which the kernel writes" in finding.message
+    assert finding.fix.startswith("put 1 in place of 0 into out_idx")
+
+
 def test_every_statement_that_cannot_run_is_named(lint: Lint) -> None:
     body = (
         LOAD + "T.tile.add(a, A[:24, :], a)\nT.tile.exp(a[:, 3], a[:, 3])\nT.tile.exp(b, a)" + STORE
