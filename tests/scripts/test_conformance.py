@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -87,6 +88,14 @@ def test_the_repository_s_expectations_are_well_formed():
     rows = verdicts.read_expectations(ROOT / "scripts" / "conformance_suite" / "expected.tsv")
     known = {verdicts.FINDINGS, verdicts.ERRORS, verdicts.FAIL, verdicts.TIMEOUT}
     assert all(row.verdict in known and row.why for row in rows.values())
+
+
+def test_every_expected_finding_has_its_argument_in_the_manual():
+    page = (ROOT / "docs" / "upstream-findings.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `([^`]+)` \| [^|]+ \| `(AI-[A-Z]+-\d+)` ", page, re.MULTILINE))
+    rows = verdicts.read_expectations(ROOT / "scripts" / "conformance_suite" / "expected.tsv")
+    found = {(file, code) for file, row in rows.items() for code in row.codes}
+    assert found <= listed, "add them, with the argument, to docs/upstream-findings.md"
 
 
 ADD = """
