@@ -37,8 +37,8 @@ file **passes** only when
 Findings do not stop a file here (`--on-finding report`); by default a launch with an error raises.
 
 A result that is not the expected one, in either direction, makes the exit status 1. The
-expectations below are those for upstream commit `95acbd7`. Every finding on an upstream file, with lines
-and the argument for its verdict, is on [a page of its own](upstream-findings.md).
+expectations below are those for upstream commit `95acbd7`. Every finding on an upstream file, with
+lines and the argument for its verdict, is on [a page of its own](upstream-findings.md).
 """
 
 
