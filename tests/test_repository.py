@@ -370,7 +370,7 @@ def test_the_pins_lie_within_the_ranges() -> None:
     extras = project["optional-dependencies"]
     ranges = [
         *project["dependencies"],
-        *(r for x in ("sim", "model", "test", "docs") for r in extras[x]),
+        *(r for x in ("sim", "model", "test", "docs", "conformance") for r in extras[x]),
     ]
     for text in ranges:
         wanted = requirements.Requirement(text)

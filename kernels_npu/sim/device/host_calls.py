@@ -10,7 +10,8 @@ Transcendental functions of float32: through float64, as in kernels.
 
 Class labels: int32 as well as int64.
 
-Integers that a tensor's dtype cannot hold: their low bits, where the CPU refuses them.
+Numbers that a tensor of integers is filled with: wrapped to its dtype, where PyTorch's CPU kernel
+raises.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _FUNCTIONS = ("exp", "exp2", "log", "log2", "sin", "cos", "tanh")
 #: From here on converting pays.
 _MANY_ROWS = 32
 _LABELLED = ("nll_loss_forward", "nll_loss_backward", "nll_loss2d_forward", "nll_loss2d_backward")
+_FILLED = ("fill", "full", "masked_fill", "scalar_tensor")
 
 
 def host_call(op: Any) -> HostCall:
@@ -38,10 +40,8 @@ def host_call(op: Any) -> HostCall:
     own: HostCall = op._op
     if name in _LABELLED:
         return _with_long_labels(own)
-    if name == "scalar_tensor":
-        return _scalar_tensor(own)
-    if name == "fill_" and op._overloadname == "Scalar":
-        return _filled(own)
+    if name.removesuffix("_") in _FILLED:
+        return _with_wrapped_number(own)
     if op._overloadname in ("default", "out"):
         if name in _PRODUCTS:
             return _in_float32(name, own)
@@ -97,22 +97,16 @@ def _with_long_labels(own: HostCall) -> HostCall:
     return call
 
 
-def _scalar_tensor(own: HostCall) -> HostCall:
-    def call(value: Any, **options: Any) -> Any:
-        return own(_low_bits(value, options.get("dtype")), **options)
+def _with_wrapped_number(own: HostCall) -> HostCall:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        dtype = args[0].dtype if isinstance(args[0], torch.Tensor) else kwargs.get("dtype")
+        return own(*(_wrapped(a, dtype) for a in args), **kwargs)
 
     return call
 
 
-def _filled(own: HostCall) -> HostCall:
-    def call(tensor: torch.Tensor, value: Any) -> Any:
-        return own(tensor, _low_bits(value, tensor.dtype))
-
-    return call
-
-
-def _low_bits(value: Any, dtype: torch.dtype | None) -> Any:
-    """`value` as an integer of `dtype`; other values and dtypes as they are."""
+def _wrapped(value: Any, dtype: torch.dtype | None) -> Any:
+    """An integer as a tensor of `dtype` holds it; anything else as it is."""
     if type(value) is not int or dtype is None or dtype is torch.bool:
         return value
     if dtype.is_floating_point or dtype.is_complex:

@@ -47,7 +47,7 @@ OPERATIONS = {
     "layer_norm": lambda t: F.layer_norm(t["x"], [t["x"].shape[-1]], t["row"]),
     "silu": lambda t: F.silu(t["brain"]),
     "gelu": lambda t: F.gelu(t["x"]),
-    "exp rsqrt": lambda t: torch.exp(t["x"]) * torch.rsqrt(t["y"].abs() + 1),
+    "rsqrt": lambda t: torch.rsqrt(t["y"].abs() + 1),
     "sum": lambda t: t["x"].sum(-1, keepdim=True),
     "sum dtype": lambda t: t["half"].sum(dtype=torch.float32),
     "mean": lambda t: t["x"].mean(0),
