@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,27 +14,20 @@ import threadpoolctl
 from kernels_npu.errors import AscendInferError
 from kernels_npu.sim import ir
 from kernels_npu.sim.config import Checks, SimConfig, current_config
-from kernels_npu.sim.debugger.breakpoints import Breakpoint
 from kernels_npu.sim.machine import ops as _ops  # noqa: F401  (fills the operation tables)
 from kernels_npu.sim.machine.advisors import Advisors
-from kernels_npu.sim.machine.arguments import BoundArguments, bind_arguments, symbolic_dims
+from kernels_npu.sim.machine.arguments import BoundArguments, bind_arguments
 from kernels_npu.sim.machine.block_state import LaunchState
-from kernels_npu.sim.machine.codegen import CoreCodegen, generate_core_program
 from kernels_npu.sim.machine.core_reports import StopLaunch
 from kernels_npu.sim.machine.counters import Counters, collect
 from kernels_npu.sim.machine.cross_flags import CrossFlags
 from kernels_npu.sim.machine.event_recorder import EventRecorder
 from kernels_npu.sim.machine.failures import StoppingLog, failure_finding
 from kernels_npu.sim.machine.findings import ERROR, Finding, FindingLog, HazardError
-from kernels_npu.sim.machine.instruction import LoweringContext
-from kernels_npu.sim.machine.intervals import EXTENTS
 from kernels_npu.sim.machine.kept_memory import CoreMemory
 from kernels_npu.sim.machine.launch_reports import (
-    lowering_findings,
-    one_sided_barriers,
     refusal,
     report_leftovers,
-    static_findings,
     too_many_blocks,
 )
 from kernels_npu.sim.machine.memory import GmArg
@@ -47,14 +40,13 @@ from kernels_npu.sim.machine.slots import (
     make_slots,
     start_timelines,
 )
-from kernels_npu.sim.machine.sync_hints import idle_barriers, report_useless, unshared_flags
+from kernels_npu.sim.machine.sync_hints import report_useless
+from kernels_npu.sim.machine.variants import Mode, Tracked, Variants
 from kernels_npu.sim.machine.vector_split import same_on_both_cores
 from kernels_npu.sim.passes import AUTO_CV_COMBINE, LoweredKernel, lower
 from kernels_npu.sim.reporting import record_launch
 from kernels_npu.sim.soc import Soc
 from kernels_npu.sim.tracing.recorder import LaunchTrace, active_recorder
-
-Tracked = frozenset[int]
 
 #: Called before every launch with the kernel and its arguments.
 launch_observers: list[Callable[[CompiledKernel, Sequence[GmArg | int | float]], None]] = []
@@ -76,25 +68,6 @@ class LaunchRecord:
     memory: tuple[CoreMemory, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Mode:
-    """What the generated programs depend on besides the kernel.
-
-    deferred: instructions are queued per pipe. tracked: tensors whose accesses are checked.
-    traced: issues are reported to the cores' timelines. precise: half precision is kept in float32.
-    debugged: the programs run under the debugger, with these breakpoints; None is without. short:
-    tensors whose accesses must be tested against the bytes that there are.
-    """
-
-    deferred: bool
-    checks: Checks
-    tracked: Tracked
-    traced: bool = False
-    precise: bool = False
-    debugged: tuple[Breakpoint, ...] | None = None
-    short: Tracked = frozenset()
-
-
 @dataclass(frozen=True, eq=False)
 class StaticCheck:
     """What can be said without executing, and the programs of both core types it was said about.
@@ -105,14 +78,6 @@ class StaticCheck:
     programs: tuple[CoreProgram, CoreProgram]
     findings: tuple[Finding, ...]
     refused: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Variant:
-    """Programs for one way to run, and the static findings of generating them."""
-
-    programs: tuple[CoreProgram, CoreProgram]
-    findings: tuple[Finding, ...]
 
 
 class CompiledKernel:
@@ -134,8 +99,8 @@ class CompiledKernel:
         self.soc = soc
         self.vector_cores = 1 if func.threads == 1 else 2
         self._lock = threading.Lock()
-        self._variants: dict[_Mode, _Variant] = {}
-        self._slots: dict[tuple[_Mode, int], SlotGroup] = {}
+        self._variants = Variants(self.lowered, target, soc)
+        self._slots: dict[tuple[Mode, int], SlotGroup] = {}
         self._all_together = any(
             isinstance(s, ir.SyncAll) or (isinstance(s, ir.SetCrossFlag) and s.mode == 0)
             for s in ir.walk(func.body)
@@ -212,13 +177,13 @@ class CompiledKernel:
         )
         with self._lock:
             bound = bind_arguments(self.func, args)
-            mode = _Mode(
+            mode = Mode(
                 deferred=False,
                 checks=settings.checks,
                 tracked=self._tracked(bound),
                 short=bound.short,
             )
-            variant = self._generate(mode)
+            variant = self._variants.generate(mode)
             alive = bound.grid if self._all_together else 1
             slots = make_slots(
                 self.lowered,
@@ -245,7 +210,7 @@ class CompiledKernel:
         # With automatic synchronisation the compiler keeps each core in program order; schedules
         # then differ only in how the cores interleave.
         deferred = config.schedule != "eager" and not self.lowered.auto_sync
-        mode = _Mode(
+        mode = Mode(
             deferred=deferred,
             checks=config.checks,
             tracked=self._tracked(bound),
@@ -254,9 +219,7 @@ class CompiledKernel:
             debugged=config.breakpoints if config.breakpoints or self._has_breakpoint else None,
             short=bound.short,
         )
-        if mode not in self._variants:
-            self._variants[mode] = self._generate(mode)
-        variant = self._variants[mode]
+        variant = self._variants.of(mode)
         log = StoppingLog(self.name) if config.on_finding == "stop" else FindingLog(self.name)
         switched_on = (f for f in noted if getattr(config.checks, f.check))
         for finding in (*variant.findings, *switched_on):
@@ -396,8 +359,8 @@ class CompiledKernel:
         """
         everything = frozenset(range(len(self.func.tensors)))
         refused: list[AscendInferError] = []
-        mode = _Mode(deferred=False, checks=checks or Checks(), tracked=everything)
-        variant = self._generate(mode, refused)
+        mode = Mode(deferred=False, checks=checks or Checks(), tracked=everything)
+        variant = self._variants.generate(mode, refused)
         findings = (*variant.findings, *(refusal(self.name, error) for error in refused))
         return StaticCheck(variant.programs, findings, len(refused))
 
@@ -407,59 +370,6 @@ class CompiledKernel:
             bound.groups[i][0] for i, name in enumerate(bound.tensor_names) if name in self._written
         }
         return frozenset(i for i in range(len(bound.tensor_names)) if bound.groups[i][0] in written)
-
-    def _generate(self, mode: _Mode, refused: list[AscendInferError] | None = None) -> _Variant:
-        context = LoweringContext(self.target, self.soc, self._stage_bytes(), refused=refused)
-        parameters = ["cid", "vid", *self._parameter_names()]
-        programs = []
-        for kind, body in (("cube", self.lowered.cube), ("vector", self.lowered.vector)):
-            codegen = CoreCodegen(
-                self.func,
-                kind,
-                self.lowered.placements,
-                context,
-                mode.checks,
-                deferred=mode.deferred,
-                tracked=mode.tracked,
-                auto_sync=self.lowered.auto_sync,
-                traced=mode.traced,
-                precise=mode.precise,
-                short=mode.short,
-            )
-            for name, var in self._named_vars():
-                codegen.writer.bind(var, name, EXTENTS if name.startswith("d") else None)
-            program = generate_core_program(codegen, body, parameters)
-            if mode.debugged is not None:
-                from kernels_npu.sim.machine.debug_program import for_debugger
-
-                program = for_debugger(program, self.lowered, body, mode.debugged)
-            programs.append(program)
-        findings = [
-            *lowering_findings(self.lowered, mode.checks),
-            *static_findings(self.name, context, mode.checks),
-            *one_sided_barriers(self.lowered, self.target),
-        ]
-        if mode.checks.redundancy and not self.lowered.auto_sync:
-            findings += unshared_flags(self.name, programs)
-            findings += idle_barriers(self.name, (self.lowered.cube, self.lowered.vector))
-        return _Variant((programs[0], programs[1]), tuple(findings))
-
-    def _stage_bytes(self) -> dict[str, int]:
-        """How much of L0A and L0B belongs to buffers of the kernel."""
-        return {name: self.used_bytes.get(name, 0) for name in ("L0A", "L0B")}
-
-    def _named_vars(self) -> Iterator[tuple[str, ir.Var]]:
-        for param in self.func.params:
-            if isinstance(param, ir.Var):
-                yield f"a{param.uid}", param
-        for var in symbolic_dims(self.func):
-            yield f"d{var.uid}", var
-
-    def _parameter_names(self) -> list[str]:
-        names = [name for name, _ in self._named_vars()]
-        for index in range(len(self.func.tensors)):
-            names += [f"G{index}", f"F{index}"]
-        return names
 
 
 @functools.cache

@@ -9,7 +9,7 @@ import torch
 
 from kernels_npu.sim import collect_report
 from kernels_npu.sim.frontend import T, tilelang
-from kernels_npu.sim.machine import compiled
+from kernels_npu.sim.machine import compiled, variants
 
 ROWS = 5
 
@@ -41,11 +41,9 @@ def add(columns):
 
 def test_two_hundred_launches_compile_once(monkeypatch: pytest.MonkeyPatch):
     lowered, generated = [], []
-    lower, variant = compiled.lower, compiled._Variant
+    lower, variant = compiled.lower, variants.Variant
     monkeypatch.setattr(compiled, "lower", lambda *a: lowered.append(a) or lower(*a))
-    monkeypatch.setattr(
-        compiled, "_Variant", lambda *a, **k: generated.append(a) or variant(*a, **k)
-    )
+    monkeypatch.setattr(variants, "Variant", lambda *a: generated.append(a) or variant(*a))
     with collect_report() as report:
         for i in range(200):
             a, b = torch.randn(2, ROWS + i % 3, 72, device="npu")
