@@ -30,14 +30,14 @@ def sim_run(script: Path, *options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_missing_wait_is_reported_as_the_readme_shows() -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/tilelang-ascend-scripts.md"])
+def test_the_missing_wait_is_reported_as_the_pages_show(page: str) -> None:
     done = sim_run(EXAMPLES / "missing_wait.py")
     assert done.returncode == 1
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    output = done.stdout + done.stderr
-    report = output[output.index("ERROR AI-RACE-001") :].splitlines()[:4]
+    shown = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    report = done.stdout[done.stdout.index("ERROR AI-RACE-001") :].splitlines()[:5]
     assert report[-1].startswith("  fix: ")
-    assert " ".join(" ".join(report).split()) in readme
+    assert " ".join(" ".join(report).split()) in shown
 
 
 def test_without_checks_the_order_decides() -> None:

@@ -98,8 +98,8 @@ def _print(reports: list[FileReport]) -> None:
     findings = sum(len(report.all_findings) for report in reports)
     silent = sum(not (report.kernels or report.findings) for report in reports)
     print(
-        f"{kernels} kernels in {len(reports)} files, {findings} findings"
-        + (f"; {silent} files define no kernel" if silent else "")
+        f"kernels: {kernels}, files: {len(reports)}, findings: {findings}"
+        + (f", files that define no kernel: {silent}" if silent else "")
         + " (static-check; bytes per core)"
     )
 

@@ -86,7 +86,7 @@ def test_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ["UB", "230,400", "too", "many", "230,400", "196,352"],
         ["UB", "7,680", "7,680", "7,680", "196,352"],
     ]
-    assert "2 kernels in 1 files, 1 findings" in text
+    assert "kernels: 2, files: 1, findings: 1" in text
 
 
 def test_another_chip_and_target(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
