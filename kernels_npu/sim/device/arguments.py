@@ -12,15 +12,18 @@ from kernels_npu.sim.device.state import process
 
 Tensor = torch.Tensor
 
+#: Bytes of an operand from which the size of the result is looked at before there is one.
+_LARGE = 1 << 26
+
 
 class Operands:
     """CPU aliases of one call's tensors, in order, with the blocks behind them.
 
     blocks and hosts run in parallel and hold npu tensors only. CPU scalars (0-dim)
-    pass as they are.
+    pass as they are. large: whether one of them makes a result possible that needs attention.
     """
 
-    __slots__ = ("blocks", "hosts", "index", "op", "strangers")
+    __slots__ = ("blocks", "hosts", "index", "large", "op", "strangers")
 
     def __init__(self, op: str) -> None:
         self.op = op
@@ -28,6 +31,7 @@ class Operands:
         self.hosts: list[Tensor] = []
         self.index = -1
         self.strangers = False
+        self.large = False
 
     def convert(self, value: Any) -> Any:
         """`value` with every npu tensor replaced by its CPU alias."""
@@ -50,6 +54,8 @@ class Operands:
         alias = block.aliases.get(key)
         if alias is None:
             alias = block.alias(key)
+        if block.nbytes > _LARGE:
+            self.large = True
         alias = with_bits(tensor, alias)
         self.blocks.append(block)
         self.hosts.append(alias)

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from kernels_npu.sim.device import recording, rng
+from kernels_npu.sim.device import recording, rng, spilling
 from kernels_npu.sim.device.arguments import Operands, mixed_devices
 from kernels_npu.sim.device.capture import COPY_CALL, WAIT_CALL, forbid, forbid_pageable
 from kernels_npu.sim.device.counters import live
@@ -121,6 +121,8 @@ def functional(info: OpInfo) -> Kernel:
             synchronize(stream, WAIT_CALL)
         seq = submit(stream, operands, 0, name)
         run = call if random is None else random(index)
+        if operands.large and random is None:
+            run = spilling.call_for(info, operands, host_args, kwargs)
         result = run(*host_args, **kwargs)
         if target is not None:
             if target.type == "cpu":
