@@ -248,14 +248,12 @@ def _adopt_literal(value: ScalarLike, other: ScalarLike) -> Expr:
 
 # --------------------------------------------------------------------------- buffers and operands
 
-#: Memory a buffer lives in. `shared` and `fragment` are placeholders until scope inference.
-SCOPES = ("global", "ub", "l1", "l0a", "l0b", "l0c", "var", "shared", "fragment")
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Buffer:
     """A tensor in one memory. On-chip shapes are static ints; global shapes may hold `Var`s.
 
+    scope: global, ub, l1, l0a, l0b, l0c or var; until scope inference also shared or fragment.
     `alias_of` makes this a view of another buffer's bytes, starting `alias_offset` bytes in.
     """
 

@@ -13,6 +13,7 @@ from kernels_npu.sim.machine.instruction import Instruction, LoweringContext
 from kernels_npu.sim.machine.operands import Rect, View, linear, shape_of
 from kernels_npu.sim.machine.program import ViewConstant
 from kernels_npu.sim.machine.sites import Footprint, Site
+from kernels_npu.sim.passes.rewriting import root_of
 from kernels_npu.sim.scalar_ops import is_float
 
 _ONE = ir.Const(1, "int32")
@@ -140,9 +141,7 @@ class AccessCodegen:
 
     def tensor_of(self, buffer: ir.Buffer) -> int:
         """The parameter in whose bytes a global buffer lies."""
-        while buffer.alias_of is not None:
-            buffer = buffer.alias_of
-        return self._tensor_index[buffer.uid]
+        return self._tensor_index[root_of(buffer).uid]
 
     def tensor_name(self, buffer: ir.Buffer, *, flat: bool = False) -> str:
         """The name of a global buffer's array, as declared or flat."""

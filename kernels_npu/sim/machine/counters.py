@@ -12,6 +12,7 @@ from kernels_npu.evidence import Evidence
 from kernels_npu.sim.machine import cost
 from kernels_npu.sim.machine.binding import BoundCore
 from kernels_npu.sim.machine.operands import Rect
+from kernels_npu.sim.passes.rewriting import root_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,5 @@ def collect(cores: Iterable[BoundCore]) -> Counters:
 
 def _add(totals: dict[str, int], rect: Rect, moved: int) -> None:
     """Count `moved` bytes for the parameter in which `rect` lies."""
-    buffer = rect.buffer
-    while buffer.alias_of is not None:
-        buffer = buffer.alias_of
-    totals[buffer.name] = totals.get(buffer.name, 0) + moved
+    name = root_of(rect.buffer).name
+    totals[name] = totals.get(name, 0) + moved

@@ -103,15 +103,6 @@ def linear(shape: tuple[int, ...], indices: tuple[ir.Expr, ...]) -> ir.Expr:
     return offset
 
 
-def gm_linear(buffer: ir.Buffer, indices: tuple[ir.Expr, ...]) -> ir.Expr:
-    """Flat element offset of `indices` in a global tensor, whose shape may be symbolic."""
-    offset: ir.Expr = ir.Const(0, "int32")
-    for index, size in zip(indices, buffer.shape):
-        first = isinstance(offset, ir.Const) and offset.value == 0
-        offset = index if first else offset * size + index
-    return offset
-
-
 def mins_extents(
     operand: ir.Operand, loc: SourceLocation
 ) -> tuple[ir.Buffer, tuple[ir.Expr, ...], tuple[ir.Expr, ...] | None]:

@@ -7,11 +7,7 @@ from collections.abc import Iterator, Sequence
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine.findings import ERROR, Finding
 from kernels_npu.sim.passes import LoweredKernel
-
-
-def _root(buffer: ir.Buffer) -> ir.Buffer:
-    """The parameter that a view of global memory shows."""
-    return buffer if buffer.alias_of is None else _root(buffer.alias_of)
+from kernels_npu.sim.passes.rewriting import operand_buffer, root_of
 
 
 def written_tensors(lowered: LoweredKernel) -> frozenset[str]:
@@ -19,12 +15,11 @@ def written_tensors(lowered: LoweredKernel) -> frozenset[str]:
     names: set[str] = set()
     for stmt in (*ir.walk(lowered.cube), *ir.walk(lowered.vector)):
         if isinstance(stmt, ir.Store) and stmt.buffer.scope == "global":
-            names.add(_root(stmt.buffer).name)
+            names.add(root_of(stmt.buffer).name)
         if isinstance(stmt, ir.TileOp) and stmt.op in ("copy", "atomic_add"):
-            operand = stmt.operands[1] if stmt.op == "copy" else stmt.operands[0]
-            buffer = operand if isinstance(operand, ir.Buffer) else getattr(operand, "buffer", None)
-            if isinstance(buffer, ir.Buffer) and buffer.scope == "global":
-                names.add(_root(buffer).name)
+            buffer = operand_buffer(stmt.operands[1] if stmt.op == "copy" else stmt.operands[0])
+            if buffer is not None and buffer.scope == "global":
+                names.add(root_of(buffer).name)
     return frozenset(names)
 
 

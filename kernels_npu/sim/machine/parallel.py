@@ -13,6 +13,7 @@ from kernels_npu.sim import ir
 from kernels_npu.sim.machine.expressions import loads_of, parts_of
 from kernels_npu.sim.machine.operands import strides_of
 from kernels_npu.sim.passes.parallel_lowering import lower_parallel
+from kernels_npu.sim.passes.rewriting import root_of
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,10 @@ def _independent(stores: list[MaskedStore], loop: ir.Parallel) -> bool:
     """Whether no iteration reads what another one writes, so that the order does not matter."""
     written: dict[ir.Buffer, list[ir.Store]] = {}
     for item in stores:
-        written.setdefault(_root(item.store.buffer), []).append(item.store)
+        written.setdefault(root_of(item.store.buffer), []).append(item.store)
     for item in stores:
         for load in _loads(item):
-            for store in written.get(_root(load.buffer), []):
+            for store in written.get(root_of(load.buffer), []):
                 same = store.buffer is load.buffer and _same(store.indices, load.indices)
                 if not same or not _injective(store, loop):
                     return False
@@ -124,12 +125,6 @@ def _independent(stores: list[MaskedStore], loop: ir.Parallel) -> bool:
         )
         for several in written.values()
     )
-
-
-def _root(buffer: ir.Buffer) -> ir.Buffer:
-    while buffer.alias_of is not None:
-        buffer = buffer.alias_of
-    return buffer
 
 
 def _same(a: tuple[ir.Expr, ...], b: tuple[ir.Expr, ...]) -> bool:

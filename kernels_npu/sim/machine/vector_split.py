@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kernels_npu.sim import ir
-from kernels_npu.sim.passes.rewriting import loads, operand_buffer, variables
+from kernels_npu.sim.passes.rewriting import loads, operand_buffer, root_of, variables
 
 
 def same_on_both_cores(body: tuple[ir.Stmt, ...], vid: ir.Var) -> frozenset[int]:
@@ -57,7 +57,7 @@ class _Analysis:
         )
 
     def _is_split(self, buffer: ir.Buffer) -> bool:
-        return _root(buffer).uid in self._buffers
+        return root_of(buffer).uid in self._buffers
 
     def _spread(self, stmt: ir.Stmt) -> None:
         """What a dependent statement sets depends on `vid` as well."""
@@ -72,11 +72,7 @@ class _Analysis:
 
     def _mark(self, buffer: ir.Buffer) -> None:
         if buffer.scope != "global":
-            self._buffers.add(_root(buffer).uid)
-
-
-def _root(buffer: ir.Buffer) -> ir.Buffer:
-    return buffer if buffer.alias_of is None else _root(buffer.alias_of)
+            self._buffers.add(root_of(buffer).uid)
 
 
 def _operands(stmt: ir.Stmt) -> Iterator[ir.Buffer]:

@@ -19,7 +19,13 @@ from kernels_npu.sim import ir
 from kernels_npu.sim.passes.notes import Note
 from kernels_npu.sim.passes.ownership import CUBE, VECTOR, copy_scopes
 from kernels_npu.sim.passes.pipelining import CROSS_INTERVAL, STAGE_LOOP
-from kernels_npu.sim.passes.rewriting import loads, operand_buffer, static_int, with_children
+from kernels_npu.sim.passes.rewriting import (
+    constant_trips,
+    loads,
+    operand_buffer,
+    static_int,
+    with_children,
+)
 
 Body = tuple[ir.Stmt, ...]
 
@@ -168,7 +174,7 @@ class _Side:
         loop = self.loops[self.index]
         if loop.var.name in self.uncounted:
             return 1
-        count = _constant_trips(loop)
+        count = constant_trips(loop)
         if count is None:
             raise KernelSourceError(
                 "AI-SYNC-022",
@@ -198,7 +204,7 @@ def hoisting_depths(cube: tuple[ir.For, ...], vector: tuple[ir.For, ...]) -> tup
     shared = {
         a.var.name
         for a, b in zip(cube, vector)
-        if a.var.name == b.var.name and _constant_trips(a) is None
+        if a.var.name == b.var.name and constant_trips(a) is None
     }
     a, b = _Side(cube, shared), _Side(vector, shared)
     depths = (0, 0)
@@ -220,11 +226,6 @@ def hoisting_depths(cube: tuple[ir.For, ...], vector: tuple[ir.For, ...]) -> tup
     if a.times == b.times:
         depths = (a.index, b.index)
     return depths
-
-
-def _constant_trips(loop: ir.For) -> int | None:
-    start, stop = static_int(loop.start), static_int(loop.stop)
-    return None if start is None or stop is None else max(0, stop - start)
 
 
 # --------------------------------------------------------------------------- inserting

@@ -92,6 +92,12 @@ def static_int(value: ir.Expr | int) -> int | None:
     return int(value.value) if isinstance(value, ir.Const) else None
 
 
+def constant_trips(loop: ir.For) -> int | None:
+    """How often a loop runs, None when that is known only at run time."""
+    start, stop = static_int(loop.start), static_int(loop.stop)
+    return None if start is None or stop is None else max(0, stop - start)
+
+
 def element_count(operand: ir.Operand) -> int | None:
     """Elements that an operand spans as a flat run; None when not constant, 1 for an element."""
     if isinstance(operand, ir.Buffer):
@@ -110,8 +116,6 @@ def element_count(operand: ir.Operand) -> int | None:
 
 
 # --------------------------------------------------------------------------- rebuilding
-
-StmtMap = Callable[[ir.Stmt], "tuple[ir.Stmt, ...]"]
 
 
 def with_children(

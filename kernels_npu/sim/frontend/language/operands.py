@@ -28,18 +28,16 @@ from kernels_npu.sim.frontend.values import (
 
 REQUIRED = object()
 
-#: What a parameter takes.
-#:   tile           a buffer or a slice, not with both bounds (`[lo:hi]`)
-#:   strided        a tile, also with both bounds       optional  a strided tile or None
-#:   source         a tile, an element or a scalar      strict_source  the same, no Python int
-#:   whole          a whole buffer                      scalar    a number or expression
-#:   attr           anything, kept as an attribute
-KINDS = ("tile", "whole", "optional", "strided", "source", "strict_source", "scalar", "attr")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Param:
-    """One parameter: its upstream name, kind, name in `TileOp.attrs`, default and choices."""
+    """One parameter: its name in the dialect, kind, name in `TileOp.attrs`, default and choices.
+
+    kind: `tile` is a buffer or a slice, not with both bounds (`[lo:hi]`); `strided` a tile, also
+    with both bounds; `optional` a strided tile or None; `source` a tile, an element or a scalar;
+    `strict_source` the same, no Python int; `whole` a whole buffer; `scalar` a number or an
+    expression; `attr` anything, kept as an attribute.
+    """
 
     name: str
     kind: str

@@ -30,14 +30,6 @@ def _rsqrt(a: AnyArray, out: AnyArray) -> None:
     np.divide(out.dtype.type(1), out, out)
 
 
-def _maximum(a: AnyArray, b: AnyArray | float, out: AnyArray) -> None:
-    np.maximum(a, b, out=out)
-
-
-def _minimum(a: AnyArray, b: AnyArray | float, out: AnyArray) -> None:
-    np.minimum(a, b, out=out)
-
-
 def _relu(a: AnyArray, out: AnyArray) -> None:
     np.maximum(a, a.dtype.type(0), out=out)
 

@@ -20,7 +20,7 @@ from kernels_npu.sim.passes.pipelining.injection import Homes, num_stages
 from kernels_npu.sim.passes.pipelining.items import statements
 from kernels_npu.sim.passes.pipelining.sharing import first_foreign_read, shared_buffers
 from kernels_npu.sim.passes.pipelining.versions import Versions, touched
-from kernels_npu.sim.passes.rewriting import root_of, static_int, with_children
+from kernels_npu.sim.passes.rewriting import constant_trips, root_of, static_int, with_children
 from kernels_npu.sim.passes.substitution import Body, Slot, Substitution
 
 #: Attributes of the loop over the iterations of one group.
@@ -115,7 +115,7 @@ class _CrossCore:
         self.notes += self._unslotted()
         outer = ir.Var(f"{self.loop.var.name}_outer", self.loop.var.dtype)
         loops = tuple(self._stage_loop(stage, outer, frozenset(versioned)) for stage in stages)
-        trips = _trips(self.loop)
+        trips = constant_trips(self.loop)
         groups: ir.Expr | int
         if trips is not None:
             groups = trips // self.count
@@ -235,7 +235,7 @@ class _CrossCore:
                     break
 
     def _iterations(self) -> Iterator[Note]:
-        trips, start = _trips(self.loop), static_int(self.loop.start)
+        trips, start = constant_trips(self.loop), static_int(self.loop.start)
         if trips is None:
             yield self._error(
                 "AI-PIPE-010",
@@ -271,8 +271,3 @@ class _CrossCore:
                     "large: the kernel writes beyond its end; rename it",
                     self.loop,
                 )
-
-
-def _trips(loop: ir.For) -> int | None:
-    start, stop = static_int(loop.start), static_int(loop.stop)
-    return None if start is None or stop is None else max(0, stop - start)

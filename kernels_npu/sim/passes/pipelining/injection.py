@@ -13,7 +13,7 @@ from kernels_npu.sim.passes.pipelining.accesses import Accesses
 from kernels_npu.sim.passes.pipelining.items import statements
 from kernels_npu.sim.passes.pipelining.planning import Schedule, Unit
 from kernels_npu.sim.passes.pipelining.versions import Versions
-from kernels_npu.sim.passes.rewriting import static_int, with_children
+from kernels_npu.sim.passes.rewriting import constant_trips, static_int, with_children
 from kernels_npu.sim.passes.substitution import Body, Substitution
 
 Homes = Mapping[ir.Buffer, tuple[ir.Var, ...]]
@@ -105,7 +105,7 @@ class Injector:
     def _check_prefetches(
         self, loop: ir.For, schedule: Schedule, versioned: Collection[ir.Buffer]
     ) -> None:
-        trips = _trips(loop)
+        trips = constant_trips(loop)
         if trips is not None and trips < 2:
             return
         for unit in schedule.units:
@@ -162,11 +162,6 @@ def _version_count(buffer: ir.Buffer, schedule: Schedule) -> int:
     return count - 1 if count >= 2 and not needed else count
 
 
-def _trips(loop: ir.For) -> int | None:
-    start, stop = static_int(loop.start), static_int(loop.stop)
-    return None if start is None or stop is None else max(0, stop - start)
-
-
 # --------------------------------------------------------------------------- emission
 
 
@@ -187,7 +182,7 @@ class _Emitter:
         self.versioned = versioned
         self.versions = versions
         self.first = static_int(loop.start)
-        self.trips = _trips(loop)
+        self.trips = constant_trips(loop)
 
     def emit(self) -> Iterator[ir.Stmt]:
         """Prologue, steady part, epilogue."""
@@ -222,7 +217,7 @@ class _Emitter:
             body += part
         if self.versioned:
             self.versions.select_by(step, iter(self.versioned))
-        trips = _trips(dataclasses.replace(self.loop, start=start, stop=stop))
+        trips = constant_trips(dataclasses.replace(self.loop, start=start, stop=stop))
         if trips == 0:
             return
         yield dataclasses.replace(
