@@ -217,6 +217,7 @@ CODES: dict[str, str] = {
     "AI-BOUND-037": "Target pto ignores the base address of a gather.",
     "AI-BOUND-017": "A matrix product has sizes that do not fill its blocks.",
     "AI-BOUND-018": "A copy moves less than its tile; the rest is padded.",
+    "AI-BOUND-019": "A load into part of a matrix in L1, which target pto lays out by itself.",
     "AI-TYPE-001": "The vector unit lacks this arithmetic for this dtype.",
     "AI-TYPE-002": "Operands of a vector operation have different dtypes.",
     "AI-TYPE-003": "The vector unit has no conversion between these dtypes.",

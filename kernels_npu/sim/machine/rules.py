@@ -292,6 +292,12 @@ RULES: Mapping[str, Rule] = {
         rule="a copy from global memory pads what it does not move of its tile",
         fix="give both sides the same extents, or set pad_value to what the tail needs",
     ),
+    "AI-BOUND-019": Rule(
+        check="bounds",
+        severity="error or warning",
+        rule="on target pto a load into L1 makes a matrix of the fractal layout of its own",
+        fix="load whole matrices: one buffer, or one index of a leading dimension, per load",
+    ),
     "AI-INIT-002": Rule(
         check="uninitialised",
         severity="error or warning",

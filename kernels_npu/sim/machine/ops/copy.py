@@ -142,10 +142,33 @@ def _starts_allocation(buffer: ir.Buffer) -> bool:
     return buffer.alias_offset == 0
 
 
-def _gm_to_l1(stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext) -> Instruction:
-    """A clipped move to the buffer's start first clears the whole matrix; others clear nothing.
+def _check_l1_tile(stmt: ir.TileOp, tile: View, depth: int, context: LoweringContext) -> None:
+    """Target pto lays out what it loads as a matrix of its own, of whole rows of the buffer."""
+    if tile.cols < tile.pitch and tile.rows > 1:
+        context.note(
+            "AI-BOUND-019",
+            "error",
+            f"{stmt.op} loads {tile.cols} of the {tile.pitch} columns of {tile.buffer.name} in L1; "
+            "target pto takes the tile for one of whole rows, load those",
+            stmt,
+        )
+    elif tile.rows < depth and tile.cols * tile.itemsize > 32:
+        context.note(
+            "AI-BOUND-019",
+            "warning",
+            f"{stmt.op} loads {tile.rows} of the {depth} rows of {tile.buffer.name} in L1; target "
+            f"pto lays them out as a matrix of {tile.rows} rows, which a product with all rows "
+            "does not find, load the whole matrix at once",
+            stmt,
+        )
 
-    The compiler decides by the address it knows: one that depends on a loop is never the start.
+
+def _gm_to_l1(stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext) -> Instruction:
+    """What a clipped move leaves of its tile.
+
+    On AscendC one to the buffer's start first clears the whole matrix, others clear nothing; the
+    compiler decides by the address it knows: one that depends on a loop is never the start. Target
+    pto zeroes what is left of the tile, wherever that is.
     """
     shape = shape_of(dst.buffer, stmt.loc)
     sizes, anywhere = dst.row_bounds(stmt)
@@ -162,13 +185,19 @@ def _gm_to_l1(stmt: ir.TileOp, src: Side, dst: Side, context: LoweringContext) -
         and _starts_allocation(dst.buffer)
         and not stmt.attrs.get(RUN_TIME_ADDRESS)
     )
+    if context.target == "pto":
+        _check_l1_tile(stmt, tile, depth, context)
+        whole, covers = (
+            View(dst.buffer, start, rows, sizes[-1], shape[-1], flat=False),
+            not anywhere,
+        )
     return Instruction(
         op=stmt.op,
         pipe="MTE2",
         kernel=moving_rows(_load_l1, tile, 1, 0),
         args=(rect, tile, whole, covers),
         reads=(rect,),
-        # At the start the whole matrix is written, by the data or by the clear.
+        # What is cleared is written as a whole, by the data or by the clear.
         writes=(whole,) if covers else (tile,),
         cycles=cost.move("MTE2", tile.count * tile.itemsize),
         gm_path="GM->L1",

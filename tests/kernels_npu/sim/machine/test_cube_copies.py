@@ -13,10 +13,10 @@ from tests.kernels_npu.sim.machine.tiles import values
 SYNCED = {"tl.ascend_auto_sync": True}
 
 
-def through_l1(rows: int, slot: int, run_time: bool) -> Any:
+def through_l1(rows: int, slot: int, run_time: bool, target: str = "ascendc") -> Any:
     """Two loads into slot `slot` of an L1 buffer; products with the identity show what is in it."""
 
-    @tilelang.jit(out_idx=[3], pass_configs=SYNCED)
+    @tilelang.jit(out_idx=[3], pass_configs=SYNCED, target=target)
     def factory() -> Any:
         @T.prim_func
         def kernel(
@@ -72,8 +72,23 @@ def test_only_a_clipped_load_to_the_start_of_l1_clears_it(
         assert not result.outputs[0][rows:].any()
 
 
-def spliced(cuts: tuple[int, ...]) -> Any:
-    @tilelang.jit(out_idx=[2], pass_configs=SYNCED)
+@pytest.mark.parametrize("slot", [0, 1])
+@pytest.mark.parametrize("run_time", [False, True])
+def test_target_pto_clears_what_a_clipped_load_leaves_of_its_tile(
+    launch: Callable[..., Any], rng: np.random.Generator, slot: int, run_time: bool
+) -> None:
+    x = values(rng, (11, 32), "float16")
+    eye = np.eye(32, dtype=np.float16)
+    result = launch(through_l1(11, slot, run_time, "pto"), x, eye, slot)
+    assert result.codes == set()
+    np.testing.assert_array_equal(result.outputs[0][:11], x.astype(np.float32))
+    assert not result.outputs[0][11:].any()
+
+
+def spliced(first: int, cols: int, target: str) -> Any:
+    """A matrix in L1 loaded in two pieces of rows, `cols` of its 32 columns."""
+
+    @tilelang.jit(out_idx=[2], pass_configs=SYNCED, target=target)
     def factory() -> Any:
         @T.prim_func
         def kernel(
@@ -86,14 +101,41 @@ def spliced(cuts: tuple[int, ...]) -> Any:
                 b = T.alloc_L1([32, 32], "float16")
                 c = T.alloc_L0C([64, 32], "float32")
                 T.copy(eye, b)
-                for i in range(len(cuts) - 1):
-                    T.copy(x[cuts[i] : cuts[i + 1], :], a[cuts[i] : cuts[i + 1], :])
+                if first > 0:
+                    T.copy(x[:first, :cols], a[:first, :cols])
+                T.copy(x[first:, :cols], a[first:, :cols])
                 T.gemm_v0(a, b, c, init=True)
                 T.copy(c, y)
 
         return kernel
 
     return factory()
+
+
+@pytest.mark.parametrize("first", [0, 1, 11, 57])
+def test_a_matrix_in_l1_is_loaded_in_pieces(
+    agreeing: Callable[..., Any], rng: np.random.Generator, first: int
+) -> None:
+    x = values(rng, (64, 32), "float16")
+    y = agreeing(spliced(first, 32, "ascendc"), x, np.eye(32, dtype=np.float16))[0]
+    np.testing.assert_array_equal(y, x.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("first", "cols", "severities"),
+    [(0, 32, set()), (16, 32, {"warning"}), (0, 16, {"error"})],
+)
+def test_target_pto_lays_out_each_piece_by_itself(
+    launch: Callable[..., Any],
+    rng: np.random.Generator,
+    first: int,
+    cols: int,
+    severities: set[str],
+) -> None:
+    x = values(rng, (64, 32), "float16")
+    result = launch(spliced(first, cols, "pto"), x, np.eye(32, dtype=np.float16))
+    found = {f.severity for f in result.record.findings if f.code == "AI-BOUND-019"}
+    assert found == severities
 
 
 @pytest.mark.parametrize("convert", ["float32", "float16", "bfloat16"])
