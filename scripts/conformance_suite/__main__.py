@@ -91,12 +91,22 @@ def _choose(clone: Path, named: list[str], only: str | None) -> list[str]:
 def _verdicts(
     clone: Path, files: list[str], jobs: int, timeout: float, logs: Path
 ) -> Iterator[Verdict]:
-    """The verdicts as they come; an interrupted run leaves no process behind."""
+    """The verdicts as they come; an interrupted run leaves no process behind.
+
+    What the system killed, as it does when memory runs out, has another try when nothing else runs.
+    """
     pool = concurrent.futures.ThreadPoolExecutor(jobs)
+    killed = []
     try:
         running = [pool.submit(_judge, clone, file, timeout, logs) for file in files]
         for done in concurrent.futures.as_completed(running):
-            yield done.result()
+            verdict = done.result()
+            if verdict.killed and jobs > 1:
+                killed.append(verdict.file)
+            else:
+                yield verdict
+        for file in killed:
+            yield _judge(clone, file, timeout, logs)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         stop_all()

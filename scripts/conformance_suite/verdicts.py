@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,8 @@ _CODED = re.compile(r"\b(AI-[A-Z]+-\d{3}): *(.*)")
 class Verdict:
     """The result of one file.
 
-    reason: one line. evidence: what makes a pass a pass. findings: of error and warning severity.
+    reason: one line. evidence: what makes a pass a pass. killed: by the system, as when memory runs
+    out. findings: of error and warning severity.
     """
 
     file: str
@@ -37,6 +39,7 @@ class Verdict:
     reason: str = ""
     evidence: str = ""
     launches: int = 0
+    killed: bool = False
     findings: tuple[dict[str, Any], ...] = ()
 
     @property
@@ -57,6 +60,7 @@ def judge(file: str, executions: Sequence[Execution]) -> Verdict:
         "seconds": seconds,
         "findings": findings,
         "launches": launches,
+        "killed": any(e.exit_code == -signal.SIGKILL for e in executions),
     }
     for execution in executions:
         if execution.exit_code is None:

@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
+from conformance_suite import __main__ as conformance  # noqa: E402
 from conformance_suite import catalogue, page, verdicts  # noqa: E402
 from conformance_suite.runner import Execution  # noqa: E402
 
@@ -68,6 +69,19 @@ def test_a_test_file_passes_by_its_tests(tests, verdict):
         "testing/python/test_x.py", [execution(code, evidence={"tests": tests})]
     )
     assert result.verdict == verdict
+
+
+def test_what_the_system_killed_runs_again_when_nothing_else_does(tmp_path, monkeypatch):
+    calls = []
+
+    def execute_all(clone, file, *, timeout, logs):
+        calls.append(file)
+        return [execution(-9 if file == "large.py" and calls.count(file) == 1 else 0)]
+
+    monkeypatch.setattr(conformance, "execute_all", execute_all)
+    found = list(conformance._verdicts(tmp_path, ["large.py", "small.py"], 2, 1.0, tmp_path))
+    assert [v.file for v in found][-1] == "large.py" and calls.count("large.py") == 2
+    assert {v.verdict for v in found} == {"pass"}
 
 
 def test_expectations_name_verdict_and_codes(tmp_path: Path):
