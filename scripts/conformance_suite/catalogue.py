@@ -67,6 +67,24 @@ JUDGES: dict[str, Judge] = {
     "examples/elementwise/setvalue_example.py": Judge(
         by="extra", why="prints its result, and a match whatever it is"
     ),
+    "examples/group_norm/*": Judge(
+        by="output",
+        passed=r"(?m)^Test Passed!$",
+        failed=r"PRECISION_FAIL",
+        why="compares mean and largest relative errors with thresholds, and NaN and inf one by one",
+    ),
+    "examples/sort/example_merge_sort.py": Judge(
+        by="output",
+        passed=r"4-way merge: Kernel Output Match!",
+        failed=r"Match: False|FAIL",
+        why="compares lists of Python numbers",
+    ),
+    "examples/topk_selector/*": Judge(
+        by="output",
+        passed=r"(?m)^Kernel Output Match!$",
+        failed=r"Traceback",
+        why="asserts that more than 99 % of the indices are those of torch.topk, per row and in all",
+    ),
     "examples/autotune/*": Judge(
         by="extra", why="the comparisons are the tuner's: the chosen kernel is compared once more"
     ),

@@ -63,8 +63,11 @@ def render() -> str:
             _INTRODUCTION,
             "## Known results\n\nFiles that are not listed pass.\n",
             _table(("file", "result", "codes", "verdict"), rows),
-            "\n## Files that judge nothing themselves\n",
-            _table(("file", "what it does, and what is checked instead"), by_extra),
+            "\n## Files without comparisons of PyTorch\n",
+            _table(
+                ("file", "what it does, and what is checked instead where that is no verdict"),
+                by_extra,
+            ),
             "\n## Files that run in another way\n",
             _table(("file", "runs"), other_runs),
             "\n## Files that are not judged\n",
