@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import sys
 from collections.abc import Iterator
+from types import FrameType
 from typing import NoReturn
 
 from kernels_npu.errors import KernelSourceError, SourceLocation
+
+#: The simulator's modules, and what it imports as the dialect.
+_OWN = ("kernels_npu.sim.", "kernels_npu.dialect")
 
 _here: contextvars.ContextVar[SourceLocation | None] = contextvars.ContextVar(
     "frontend_here", default=None
@@ -15,8 +20,8 @@ _here: contextvars.ContextVar[SourceLocation | None] = contextvars.ContextVar(
 
 
 def here() -> SourceLocation | None:
-    """The line being evaluated, or None outside a kernel."""
-    return _here.get()
+    """The line being evaluated; outside a kernel, the user's line that is being executed."""
+    return _here.get() or _users_line()
 
 
 @contextlib.contextmanager
@@ -34,6 +39,18 @@ def move_to(loc: SourceLocation) -> None:
     _here.set(loc)
 
 
+def _users_line() -> SourceLocation | None:
+    """The innermost line being executed that is neither the simulator's nor Python's own."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__"))
+        own = module.startswith(_OWN)
+        if not own and module.partition(".")[0] not in sys.stdlib_module_names:
+            return SourceLocation(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
 class DialectAttributeError(KernelSourceError, AttributeError):
     """A name that `T` or `T.tile` does not have; also an AttributeError, so `hasattr` works."""
 
@@ -46,5 +63,5 @@ def fail(
     fix: str | None = None,
     where: SourceLocation | None = None,
 ) -> NoReturn:
-    """Refuse the kernel at `where`, by default the line being evaluated."""
+    """Refuse the kernel at `where`, by default `here()`."""
     raise KernelSourceError(code, what, where=where or here(), rule=rule, fix=fix)
