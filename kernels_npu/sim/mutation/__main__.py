@@ -6,7 +6,6 @@ import argparse
 import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -16,25 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from kernels_npu.errors import UsageError
+from kernels_npu.sim.mutation.selection import find_files
 from kernels_npu.sim.mutation.table import print_file, print_header, print_totals, survivors
-
-_SYNCHRONISES = re.compile(
-    r"\.(?:set_flag|wait_flag|pipe_barrier|barrier_all|set_cross_flag|wait_cross_flag|sync_all)\("
-)
 
 #: A file's process is ended when it has been there this many times its limit of computing.
 _GRACE = 30
-
-
-def find_files(clone: Path) -> list[Path]:
-    """Kernel files of a clone that synchronise by hand, those with the most to delete first."""
-    weights: dict[Path, int] = {}
-    for folder in ("examples", "testing/python"):
-        for file in sorted((clone / folder).rglob("*.py")):
-            calls = len(_SYNCHRONISES.findall(file.read_text(encoding="utf-8", errors="replace")))
-            if calls:
-                weights[file] = calls
-    return sorted(weights, key=lambda f: -weights[f])
 
 
 def run(files: Sequence[Path], results: dict[str, Any], options: argparse.Namespace) -> None:
@@ -135,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--launches", type=int, default=1, metavar="N", help="launches per kernel (default: 1)"
     )
-    options = parser.parse_args(argv)
+    options = parser.parse_intermixed_args(argv)
     options.clone = options.clone.resolve()
     if not options.clone.is_dir():
         error = UsageError(

@@ -15,7 +15,9 @@ import numpy as np
 from kernels_npu.sim.config import Checks, configure
 from kernels_npu.sim.machine import CompiledKernel, GmArg, compiled
 from kernels_npu.sim.machine.memory import Bytes
+from kernels_npu.sim.machine.outputs import written_tensors
 from kernels_npu.sim.mutation.deletions import places
+from kernels_npu.sim.mutation.selection import synchronising_tests
 
 Arguments = Sequence["GmArg | int | float"]
 
@@ -23,10 +25,11 @@ Arguments = Sequence["GmArg | int | float"]
 class Snapshot:
     """The arguments of a launch with their own memory, which can be put back as it was.
 
-    Tensors that shared bytes share them here.
+    Tensors that shared bytes share them here. written: names of the tensors that the kernel writes;
+    only memory that one of them reaches is kept twice, put back and looked at. None: all of it.
     """
 
-    def __init__(self, args: Arguments) -> None:
+    def __init__(self, args: Arguments, written: frozenset[str] | None = None) -> None:
         tensors = [a for a in args if isinstance(a, GmArg)]
         regions: list[list[int]] = []
         for start, stop in sorted((_address(t), _address(t) + t.data.size) for t in tensors):
@@ -34,23 +37,24 @@ class Snapshot:
                 regions[-1][1] = max(stop, regions[-1][1])
             else:
                 regions.append([start, stop])
-        self._memory = [np.zeros(stop - start, dtype=np.uint8) for start, stop in regions]
+        memory = [np.zeros(stop - start, dtype=np.uint8) for start, stop in regions]
+        #: bytes of all tensors
+        self.size = sum(each.size for each in memory)
+        changing: set[int] = set()
         self._args: list[GmArg | int | float] = []
         for arg in args:
             if isinstance(arg, GmArg):
                 number = max(i for i, (start, _) in enumerate(regions) if start <= _address(arg))
                 first = _address(arg) - regions[number][0]
-                data = self._memory[number][first : first + arg.data.size]
+                data = memory[number][first : first + arg.data.size]
                 data[:] = arg.data
                 self._args.append(GmArg(data, arg.shape, arg.dtype, arg.name))
+                if written is None or arg.name in written:
+                    changing.add(number)
             else:
                 self._args.append(arg)
-        self._saved = [memory.copy() for memory in self._memory]
-
-    @property
-    def size(self) -> int:
-        """Bytes of all tensors."""
-        return sum(memory.size for memory in self._saved)
+        self._memory = [memory[number] for number in sorted(changing)]
+        self._saved = [each.copy() for each in self._memory]
 
     def arguments(self) -> list[GmArg | int | float]:
         """The arguments, with the contents that they had."""
@@ -59,8 +63,12 @@ class Snapshot:
         return self._args
 
     def contents(self) -> list[Bytes]:
-        """A copy of what the memory holds now."""
+        """A copy of what the memory that the kernel writes holds now."""
         return [memory.copy() for memory in self._memory]
+
+    def holds(self, contents: Sequence[Bytes]) -> bool:
+        """Whether that memory holds the same bytes as when `contents` was taken."""
+        return all(np.array_equal(a, b) for a, b in zip(self._memory, contents))
 
 
 def _address(arg: GmArg) -> int:
@@ -75,8 +83,8 @@ class Captured:
     snapshot: Snapshot
 
 
-class Enough(BaseException):
-    """Ends a script from which nothing more is wanted."""
+class Enough(KeyboardInterrupt):
+    """Ends a script, or pytest, from which nothing more is wanted."""
 
 
 @dataclass
@@ -114,7 +122,7 @@ class Recorder:
         full = len(kept) == self.keep
         if kept and (size > self.largest or (full and size >= kept[-1].snapshot.size)):
             return
-        kept.append(Captured(kernel, Snapshot(args)))
+        kept.append(Captured(kernel, Snapshot(args, written_tensors(kernel.lowered))))
         kept.sort(key=lambda c: c.snapshot.size)
         del kept[self.keep :]
 
@@ -164,5 +172,9 @@ def _run_tests(script: Path) -> str:
     enable()
     install_shims()
     sys.path.insert(0, str(script.parent))
-    code = pytest.main(["-q", "-p", "no:cacheprovider", "-x", str(script)])
-    return "" if code == 0 else f"pytest exit code {int(code)}"
+    tests = synchronising_tests(script)
+    if not tests:
+        return "no test leads to a kernel that synchronises"
+    code = pytest.main(["-q", "-p", "no:cacheprovider", *tests])
+    ended = code in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED)
+    return "" if ended else f"pytest exit code {int(code)}"
