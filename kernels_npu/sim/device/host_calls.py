@@ -6,7 +6,7 @@ order of its own. Thin matrices stay with it: there the conversion of the other 
 more than the product. Short sums are computed like those of kernels, in float64 and rounded to
 float32: on the NPU both run on one cube, and scripts compare them bit by bit.
 
-Transcendental functions of float32: through float64, as in kernels.
+Transcendental functions of float32 and float16: through float64, as in kernels.
 
 Class labels: int32 as well as int64.
 
@@ -80,12 +80,12 @@ def _rounded_once(name: str, own: HostCall) -> HostCall:
     function = getattr(torch.ops.aten, name.removesuffix("_")).default._op
 
     def call(value: torch.Tensor, *, out: torch.Tensor | None = None) -> Any:
-        if value.dtype is not torch.float32:
+        if value.dtype not in (torch.float32, torch.float16):
             return own(value) if out is None else own(value, out=out)
-        exact = function(value.double())
+        exact = function(value.double()).float()
         if name.endswith("_"):
             return value.copy_(exact)
-        return exact.float() if out is None else out.resize_(exact.shape).copy_(exact)
+        return exact.to(value.dtype) if out is None else out.resize_(exact.shape).copy_(exact)
 
     return call
 

@@ -28,17 +28,18 @@ def test_eager_equals_cpu(name, rows, columns):
     torch.testing.assert_close(actual.cpu(), expected, rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("name", ["exp", "exp2", "log", "log2", "sin", "cos", "tanh"])
-def test_functions_are_rounded_once(name):
+def test_functions_are_rounded_once(name, dtype):
     """The nearest float32, eager and replayed: PyTorch's own CPU kernel can be a bit off."""
     function = getattr(torch, name)
-    device = torch.rand(5, 16).npu()
+    device = torch.rand(5, 16).to(dtype).npu()
     graph, output = capture(lambda: function(device))
     for _ in range(2):
-        host = torch.rand(5, 16) + 0.1
+        host = (torch.rand(5, 16) + 0.1).to(dtype)
         device.copy_(host)
         graph.replay()
-        expected = function(host.double()).float()
+        expected = function(host.double()).float().to(dtype)
         for actual in (function(device), output, getattr(device, f"{name}_")()):
             torch.testing.assert_close(actual.cpu(), expected, rtol=0, atol=0)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
+from kernels_npu.sim.machine import functions
 from kernels_npu.sim.machine.half import from_half, to_half, widen
 
 
@@ -45,3 +47,14 @@ def test_there_and_back_is_the_identity_and_ties_go_to_even() -> None:
 def test_widen_leaves_what_is_no_half(dtype: type) -> None:
     values = np.arange(-4, 4).astype(dtype)
     np.testing.assert_array_equal(widen(values), values)
+
+
+def test_functions_round_to_half_as_the_device_s_torch_operations() -> None:
+    a = np.linspace(-6, 6, 40001).astype(np.float16)
+    host = torch.from_numpy(a)
+    for ours, theirs in ((functions.cos, torch.cos), (functions.exp, torch.exp)):
+        expected = theirs(host.double()).float().half().numpy()
+        into = np.empty_like(a)
+        ours(a, into)
+        np.testing.assert_array_equal(into, expected)
+        np.testing.assert_array_equal(ours(a), expected)
