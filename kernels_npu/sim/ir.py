@@ -14,7 +14,7 @@ from typing import Union
 
 from kernels_npu.errors import SourceLocation
 from kernels_npu.sim.remarks import Remark
-from kernels_npu.sim.scalar_ops import fold_binary, fold_unary, promote
+from kernels_npu.sim.scalar_ops import fold_binary, fold_unary, is_comparison, is_float, promote
 
 _ids = itertools.count()
 
@@ -219,12 +219,22 @@ def as_expr(value: ScalarLike, dtype: str | None = None) -> Expr:
 
 
 def binary(op: str, a: ScalarLike, b: ScalarLike) -> Expr:
-    """Build `a op b`, folded when both are constants, with C-like promotion of dtypes."""
-    left, right = _adopt_literal(a, b), _adopt_literal(b, a)
+    """Build `a op b`, folded when both are constants, with TVM's promotion of dtypes.
+
+    A narrow float that meets a wider one is converted in an expression of its own, which keeps
+    the compiler from making one vector instruction of a `T.Parallel` over both.
+    """
+    left, right = _adopt_literal(op, a, b), _adopt_literal(op, b, a)
     dtype = promote(op, left.dtype, right.dtype)
     if isinstance(left, Const) and isinstance(right, Const):
         return Const(fold_binary(op, left.value, right.value, dtype), dtype)
-    return Binary(op, left, right, dtype)
+    return Binary(op, _widened(left, dtype), _widened(right, dtype), dtype)
+
+
+def _widened(value: Expr, dtype: str) -> Expr:
+    if value.dtype == dtype or not (is_float(dtype) and is_float(value.dtype)):
+        return value
+    return Const(value.value, dtype) if isinstance(value, Const) else Cast(value, dtype)
 
 
 def unary(op: str, a: ScalarLike) -> Expr:
@@ -236,14 +246,21 @@ def unary(op: str, a: ScalarLike) -> Expr:
     return Unary(op, operand, dtype)
 
 
-def _adopt_literal(value: ScalarLike, other: ScalarLike) -> Expr:
-    """A Python float or int literal takes the dtype of the expression it meets, as in TVM."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and isinstance(other, Expr):
-        if other.dtype.startswith(("float", "bfloat")):
-            return Const(float(value), other.dtype)
-        if isinstance(value, int) and other.dtype != "bool":
-            return Const(value, other.dtype)
-    return as_expr(value)
+def _adopt_literal(op: str, value: ScalarLike, other: ScalarLike) -> Expr:
+    """A Python number as an expression that meets `other`.
+
+    It takes the other side's dtype in a comparison, and where it does not widen it: an int beside
+    a float16 is a float16, a float beside it makes the operation one of float32.
+    """
+    literal = as_expr(value)
+    if isinstance(value, (Expr, bool)) or not isinstance(other, Expr) or other.dtype == "bool":
+        return literal
+    if isinstance(value, float) and not is_float(other.dtype):
+        return literal
+    if is_comparison(op) or promote(op, literal.dtype, other.dtype) == other.dtype:
+        number = float(value) if is_float(other.dtype) else value
+        return Const(number, other.dtype)
+    return literal
 
 
 # --------------------------------------------------------------------------- buffers and operands

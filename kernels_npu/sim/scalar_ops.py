@@ -35,15 +35,23 @@ def is_float(dtype: str) -> bool:
 
 
 def promote(op: str, a: str, b: str) -> str:
-    """The dtype of `a op b`: floats win over integers, wider over narrower, int32 at least."""
+    """The dtype of `a op b`, by TVM's rules: float16 to float64 win over bfloat16, that over
+    integers; among equals the wider, of one width the unsigned. Truth values count as int32.
+    """
     if op in _COMPARISONS or op in _LOGICAL:
         return "bool"
-    if a == b and a != "bool":
-        return a
-    if is_float(a) != is_float(b):
-        return a if is_float(a) else b
-    wider = a if _WIDTH[a] >= _WIDTH[b] else b
-    return "int32" if not is_float(wider) and _WIDTH[wider] < 32 else wider
+    a, b = ("int32" if dtype == "bool" else dtype for dtype in (a, b))
+    return max(a, b, key=_rank)
+
+
+def _rank(dtype: str) -> tuple[int, int, bool]:
+    family = 2 if dtype.startswith("float") else 1 if dtype == "bfloat16" else 0
+    return family, _WIDTH[dtype], dtype.startswith("uint")
+
+
+def is_comparison(op: str) -> bool:
+    """Whether `op` compares two numbers."""
+    return op in _COMPARISONS
 
 
 def trunc_div(a: int, b: int) -> int:

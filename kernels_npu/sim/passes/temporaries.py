@@ -7,6 +7,7 @@ by target: `ascendc` follows the AscendC library's requirements, `pto` mostly ke
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -42,7 +43,8 @@ class Temporaries:
 class _Need:
     """Scratch of one operation: bytes of `tmp_ub` (0: placeholder) or elements of a typed buffer.
 
-    `rows` shapes the byte buffer as 2-D, whose rows are then padded to 32 bytes. `when_first` only
+    `rows` shapes the byte buffer as 2-D, whose rows are then padded to 32 bytes; `shape` does that
+    for a typed buffer, and may hold more than the `count` elements asked for. `when_first` only
     counts while the byte buffer is still a placeholder. A need that is not `used` makes the shared
     buffer larger, but the operation itself takes another one.
     """
@@ -50,6 +52,7 @@ class _Need:
     count: int = 0
     dtype: str = "uint8"
     rows: int = 1
+    shape: tuple[int, ...] = ()
     reduce_out: int = 0
     when_first: bool = False
     used: bool = True
@@ -86,11 +89,13 @@ class _Pool:
     def __init__(self) -> None:
         self.tmp_ub: tuple[int, int] | None = None  # rows, bytes in total
         self.reduce_out = 0
-        self.typed: dict[str, int] = {}
+        self.typed: dict[str, tuple[int, ...]] = {}
 
     def ask(self, need: _Need) -> str:
         if need.dtype != "uint8":
-            self.typed[need.dtype] = max(self.typed.get(need.dtype, 0), need.count)
+            known = self.typed.get(need.dtype)
+            if known is None or need.count > math.prod(known):
+                self.typed[need.dtype] = need.shape or (need.count,)
             return need.dtype
         if self.tmp_ub is None:
             self.tmp_ub = (need.rows, need.count)
@@ -113,8 +118,8 @@ class _Pool:
             made["reduce_out"] = ir.Buffer(
                 "tmp_ub_reduce_out", "ub", (self.reduce_out,), "uint8", func.loc
             )
-        for number, (dtype, count) in enumerate(self.typed.items(), 1):
-            made[dtype] = ir.Buffer(f"tmp_ub_{number}", "ub", (count,), dtype, func.loc)
+        for number, (dtype, dims) in enumerate(self.typed.items(), 1):
+            made[dtype] = ir.Buffer(f"tmp_ub_{number}", "ub", dims, dtype, func.loc)
         return made
 
 
@@ -248,13 +253,15 @@ def _pto_sort(op: ir.TileOp) -> tuple[_Need, ...]:
     return (_Need(count=factor * count, dtype=dtype),)
 
 
-def _pto_typed(position: int, count_of: int) -> Callable[[ir.TileOp], tuple[_Need, ...]]:
-    """Scratch with the dtype of one operand and the size of another; bytes when that is uint8."""
+def _pto_xor(op: ir.TileOp) -> tuple[_Need, ...]:
+    """Scratch like the whole source, also when the operand is a region of it."""
+    source = operand_buffer(op.operands[_SRC])
+    shape = () if source is None else tuple(static_int(extent) or 0 for extent in source.shape)
+    return (_Need(count=_count(op, _SRC), dtype=_dtype(op, _SRC), shape=shape),)
 
-    def need(op: ir.TileOp) -> tuple[_Need, ...]:
-        return (_Need(count=_count(op, count_of), dtype=_dtype(op, position)),)
 
-    return need
+def _pto_merge_sort(op: ir.TileOp) -> tuple[_Need, ...]:
+    return (_Need(count=_count(op, _DST), dtype=_dtype(op, _DST)),)
 
 
 def _pto_gather_mask(op: ir.TileOp) -> tuple[_Need, ...]:
@@ -273,8 +280,8 @@ _PTO: dict[str, Callable[[ir.TileOp], tuple[_Need, ...]]] = {
         lambda op: (_Need(count=_bytes(op, _SRC), when_first=True),),
     ),
     "select": lambda op: (_Need(count=_bytes(op, _DST)),),
-    "bitwise_xor": _pto_typed(_SRC, _SRC),
-    "merge_sort": _pto_typed(_DST, _DST),
+    "bitwise_xor": _pto_xor,
+    "merge_sort": _pto_merge_sort,
     "sort": _pto_sort,
     "topk": _pto_sort,
     "gather_mask": _pto_gather_mask,

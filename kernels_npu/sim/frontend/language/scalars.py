@@ -130,16 +130,8 @@ def if_then_else(cond: Any, t: Any, f: Any) -> ir.Expr:
     test, a, b = (_scalar("if_then_else", v) for v in (cond, t, f))
     if isinstance(test, ir.Const):
         return a if test.value else b
-    a, b = _alike(a, b), _alike(b, a)
-    return ir.Select(
-        test, a, b, promote("add", a.dtype, b.dtype) if a.dtype != b.dtype else a.dtype
-    )
-
-
-def _alike(value: ir.Expr, other: ir.Expr) -> ir.Expr:
-    """A literal takes the dtype of the other side."""
-    fits = isinstance(value, ir.Const) and (is_float(other.dtype) or not is_float(value.dtype))
-    return cast_to(value, other.dtype) if fits and other.dtype != "bool" else value
+    dtype = a.dtype if a.dtype == b.dtype else promote("add", a.dtype, b.dtype)
+    return ir.Select(test, cast_to(a, dtype), cast_to(b, dtype), dtype)
 
 
 def _logic(name: str, values: tuple[Any, ...]) -> Any:

@@ -40,7 +40,7 @@ def test_a_whole_kernel(load):
         "            else:\n"
         "                sync_all()\n"
         "        for i, j in parallel(16, 64):\n"
-        "            a[i, j] = max(-a[i, j], 0.0)\n"
+        "            a[i, j] = float16(max(float32(-a[i, j]), 0.0))\n"
     )
     assert module.scale.script() == format_func(module.scale.ir)
 

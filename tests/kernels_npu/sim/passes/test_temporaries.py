@@ -227,3 +227,21 @@ def test_parallel_makes_the_compiler_forget_addresses_and_layouts() -> None:
     assert addresses(lowered) == {"t": 0, "u": 0, "w": 4096}
     assert lowered.used_bytes == {"UB": 8192, "L1": 1600}, "L1 without its zN layout"
     assert not lowered.func.addresses and not lowered.func.layouts
+
+
+# shape: (one row, the whole tile) in bytes; rows of the scratch are padded to 32 bytes
+XOR = {((5, 40), "int16"): (480, 480), ((16, 96), "int32"): (6144, 6144), ((40,), "uint16"): (96,)}
+
+
+@pytest.mark.parametrize(("shape", "dtype"), XOR)
+def test_pto_xor_reserves_the_whole_source_also_for_a_row(
+    shape: tuple[int, ...], dtype: str
+) -> None:
+    for size, whole in zip(XOR[shape, dtype], (True, False)):
+        kernel = Kernel()
+        tiles = [kernel.alloc(name, shape, dtype) for name in "ab"]
+        row = [region(tile, *((0, 1), (0, shape[-1]))[-len(shape) :]) for tile in tiles]
+        b, a = tiles if whole else row
+        kernel.op("bitwise_xor", b, a, a)
+        sizes = {b.name: size for b, size in kernel.lower("pto").sizes.items()}
+        assert sizes["tmp_ub_1"] == size
