@@ -219,11 +219,7 @@ def as_expr(value: ScalarLike, dtype: str | None = None) -> Expr:
 
 
 def binary(op: str, a: ScalarLike, b: ScalarLike) -> Expr:
-    """Build `a op b`, folded when both are constants, with TVM's promotion of dtypes.
-
-    A narrow float that meets a wider one is converted in an expression of its own, which keeps
-    the compiler from making one vector instruction of a `T.Parallel` over both.
-    """
+    """Build `a op b`, folded when both are constants, with TVM's promotion of dtypes."""
     left, right = _adopt_literal(op, a, b), _adopt_literal(op, b, a)
     dtype = promote(op, left.dtype, right.dtype)
     if isinstance(left, Const) and isinstance(right, Const):
@@ -232,6 +228,7 @@ def binary(op: str, a: ScalarLike, b: ScalarLike) -> Expr:
 
 
 def _widened(value: Expr, dtype: str) -> Expr:
+    # An expression of its own keeps `T.Parallel` from becoming one vector instruction over both.
     if value.dtype == dtype or not (is_float(dtype) and is_float(value.dtype)):
         return value
     return Const(value.value, dtype) if isinstance(value, Const) else Cast(value, dtype)
@@ -247,19 +244,14 @@ def unary(op: str, a: ScalarLike) -> Expr:
 
 
 def _adopt_literal(op: str, value: ScalarLike, other: ScalarLike) -> Expr:
-    """A Python number as an expression that meets `other`.
-
-    It takes the other side's dtype in a comparison, and where it does not widen it: an int beside
-    a float16 is a float16, a float beside it makes the operation one of float32.
-    """
+    """A Python number beside `other`: of its dtype if compared, or if it would not widen it."""
     literal = as_expr(value)
     if isinstance(value, (Expr, bool)) or not isinstance(other, Expr) or other.dtype == "bool":
         return literal
     if isinstance(value, float) and not is_float(other.dtype):
         return literal
     if is_comparison(op) or promote(op, literal.dtype, other.dtype) == other.dtype:
-        number = float(value) if is_float(other.dtype) else value
-        return Const(number, other.dtype)
+        return Const(float(value) if is_float(other.dtype) else value, other.dtype)
     return literal
 
 
