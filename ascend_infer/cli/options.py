@@ -60,8 +60,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_simulation(parser: argparse.ArgumentParser) -> None:
-    """How the simulated NPU executes."""
+def add_simulation(parser: argparse.ArgumentParser, *, on_finding: str = "raise") -> None:
+    """How the simulated NPU executes. on_finding: what `--on-finding` says by default."""
     group = parser.add_argument_group("simulated NPU")
     group.add_argument(
         "--checks",
@@ -73,8 +73,9 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--on-finding",
         choices=("raise", "report"),
-        default="raise",
-        help="what a launch with an error does: raise an exception, or go on and only report it",
+        default=on_finding,
+        help="what a launch with an error does: raise an exception, or go on and report it at the "
+        f"end (default: {on_finding})",
     )
     group.add_argument(
         "--schedule",

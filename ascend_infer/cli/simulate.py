@@ -50,7 +50,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--report", type=Path, metavar="FILE.json", help="write counters and findings as JSON"
     )
-    options.add_simulation(parser)
+    # A script has a verdict of its own, and both are wanted: its values, and what was found.
+    options.add_simulation(parser, on_finding="report")
     instruments.add_options(parser)
     options.add_common(parser)
     parser.add_argument("script", metavar="SCRIPT")

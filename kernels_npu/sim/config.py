@@ -57,7 +57,8 @@ class SimConfig:
     seed: for `random`.
     checks: see `Checks`.
     on_finding: `raise` (default) raises `HazardError` after a launch with an error-level finding;
-        `report` only records it; `stop` ends the launch at the first one and records it.
+        `report` only records it, and executes what the compiler would reject as it is written;
+        `stop` ends the launch at the first one and records it.
     known: `Finding.identity` of errors at which a launch goes on under `stop`.
     blocks: the only blocks to execute, where no block waits for another one; empty: all.
     precise: values of half precision are kept in float32 within a launch; what the host sees is

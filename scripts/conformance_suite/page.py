@@ -34,7 +34,7 @@ file **passes** only when
   this run, and that the kernel has an error all the same, for example a race whose window did not
   open. Each such file is in the table of known results.
 
-Findings do not stop a file here (`--on-finding report`); by default a launch with an error raises.
+Findings do not stop a file, as they do not stop any script under `sim run`.
 
 A result that is not the expected one, in either direction, makes the exit status 1. The
 expectations below are those for upstream commit `95acbd7`. Every finding on an upstream file, with

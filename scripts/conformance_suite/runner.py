@@ -43,8 +43,6 @@ def execute(
     with tempfile.TemporaryDirectory(prefix="conformance-") as scratch:
         report, evidence = Path(scratch, "report.json"), Path(scratch, "evidence.json")
         command = [sys.executable, "-m", "ascend_infer", "sim", "run", "--report", str(report)]
-        # Findings do not stop the file: whether its values are right is to be seen as well.
-        command += ["--on-finding", "report"]
         if run.target:
             command += ["--target", run.target]
         command += ["-m", "conformance_suite.observe", str(evidence), judge.by]

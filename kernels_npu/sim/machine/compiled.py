@@ -138,7 +138,7 @@ class CompiledKernel:
     ) -> LaunchRecord:
         """Execute the kernel on `args` (tensors and scalars in the order of the signature).
 
-        noted: what the caller found about the call; an error keeps the kernel from being executed.
+        noted: what the caller found about the call.
 
         Raises:
             HazardError: an error-level finding, when the configuration says `raise`.
@@ -228,7 +228,7 @@ class CompiledKernel:
             log.add(("grid",), too_many_blocks(self.func, bound.grid, self.soc))
         counters = Counters()
         memory: Sequence[CoreMemory] = ()
-        if not log.errors() and bound.grid > 0:
+        if (config.on_finding == "report" or not log.errors()) and bound.grid > 0:
             alive = bound.grid if self._all_together else 1
             place = (mode, alive)
             slots = self._slots.get(place)

@@ -202,8 +202,13 @@ def test_kernel_script_with_and_without_its_barrier(tmp_path: Path):
     assert totals["launches"] == 1 and sum(totals["gm_read"].values()) == 4 * 64 * 4
     assert result["findings"] == [] and result["evidence"]["bytes"] == "simulated"
     bad = command("sim", "run", "--json", str(wrong))
-    assert bad.returncode == 1
-    assert any(f["code"].startswith("AI-RACE") for f in json.loads(bad.stdout)["findings"])
+    result = json.loads(bad.stdout)
+    assert (bad.returncode, result["script_exit_code"], result["ended_with"]) == (1, 0, None)
+    assert any(f["code"].startswith("AI-RACE") for f in result["findings"])
+    raised = command("sim", "run", "--json", "--on-finding", "raise", str(wrong))
+    result = json.loads(raised.stdout)
+    assert (raised.returncode, result["script_exit_code"]) == (1, 1)
+    assert result["ended_with"].startswith("AI-RACE")
     unchecked = command("sim", "run", "--checks", "off", "--json", str(wrong))
     assert unchecked.returncode == 0, unchecked.stderr
 

@@ -389,7 +389,7 @@ def test_transposes_of_whole_tiles(
 @pytest.mark.parametrize(
     ("bits", "mode", "expected"),
     [
-        (32, "VSEL_TENSOR_TENSOR_MODE", {"AI-BOUND-002"}),
+        (32, "VSEL_TENSOR_TENSOR_MODE", {"AI-BOUND-002", "AI-INIT-001"}),
         (64, "VSEL_TENSOR_TENSOR_MODE", set()),
         (8, "VSEL_CMPMASK_SPR", set()),
     ],

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from kernels_npu.sim import collect_report, configure
-from kernels_npu.sim.frontend import T, tilelang
+from kernels_npu.sim.config import SimConfig
+from kernels_npu.sim.frontend import JITKernel, T, tilelang
 from kernels_npu.sim.machine import GmArg, HazardError
 from kernels_npu.sim.machine.findings import Finding
 
@@ -115,3 +116,28 @@ def test_findings_print_one_fact_per_line(launch: Callable[..., Any]) -> None:
         "WARNING AI-SYNC-003: flag V->MTE3 event 0 is still set in kernel (12,345 times)"
     )
     assert body[0] == "  a detail" and body[1].startswith("  rule: ") and len(body) == 3
+
+
+def test_rows_narrower_than_a_block_lie_as_the_source_says(rng: np.random.Generator) -> None:
+    """The finding says what a device does; a report that goes on computes what was meant."""
+    rows, width = 4, 16
+
+    @T.prim_func
+    def narrow(x: T.Tensor((rows, width), "uint8"), y: T.Tensor((rows, width), "uint8")):
+        with T.Kernel(1, is_npu=True) as (_cid, _vid):
+            a = T.alloc_ub((rows, width), "uint8")
+            with T.Scope("V"):
+                T.copy(x[0, 0], a)
+                T.set_flag("mte2", "mte3", 0)
+                T.wait_flag("mte2", "mte3", 0)
+                T.copy(a, y[0, 0])
+
+    values = rng.integers(0, 256, (rows, width), dtype=np.uint8)
+    result = np.zeros_like(values)
+    args = [
+        GmArg(values.reshape(-1), values.shape, "uint8", "x"),
+        GmArg(result.reshape(-1), result.shape, "uint8", "y"),
+    ]
+    record = JITKernel(narrow, out_idx=[1]).compiled.launch(args, SimConfig(on_finding="report"))
+    assert {f.code for f in record.findings if f.severity == "error"} == {"AI-BOUND-003"}
+    np.testing.assert_array_equal(result, values)
