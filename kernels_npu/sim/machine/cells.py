@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 
 class Cell:
     """`rows` pieces of `row_bytes` bytes, `pitch` apart, from byte `start` of a memory."""
@@ -58,9 +56,14 @@ class Cell:
             return other.rows == 1 or other.has_byte_in(self.start, self.stop)
         if other.rows == 1:
             return self.has_byte_in(other.start, other.stop)
-        if self.pitch != other.pitch:
-            return self._meets_rows(other) if self.rows <= other.rows else other._meets_rows(self)
-        return self._meets_box(other)
+        if self.pitch == other.pitch:
+            return self._meets_box(other)
+        mine, others = self._rows_in(other), other._rows_in(self)
+        return (
+            self._meets_rows(other, mine)
+            if len(mine) <= len(others)
+            else other._meets_rows(self, others)
+        )
 
     def covers(self, start: int, stop: int) -> bool:
         """Whether this range is a run that holds all of [start, stop)."""
@@ -71,9 +74,15 @@ class Cell:
         first = max(0, -(-(start - self.start - self.row_bytes + 1) // self.pitch))
         return first < self.rows and self.start + first * self.pitch < stop
 
-    def _meets_rows(self, other: Cell) -> bool:
-        starts = (self.start + i * self.pitch for i in range(self.rows))
-        return any(other.has_byte_in(start, start + self.row_bytes) for start in starts)
+    def _rows_in(self, other: Cell) -> range:
+        """The starts of the rows of this box that share a byte with the span of `other`."""
+        first = max(0, -(-(other.start - self.start - self.row_bytes + 1) // self.pitch))
+        last = min(self.rows, -(-(other.stop - self.start) // self.pitch))
+        return range(self.start + first * self.pitch, self.start + last * self.pitch, self.pitch)
+
+    def _meets_rows(self, other: Cell, starts: range) -> bool:
+        row_bytes = self.row_bytes
+        return any(other.has_byte_in(start, start + row_bytes) for start in starts)
 
     def _meets_box(self, other: Cell) -> bool:
         pitch = self.pitch
@@ -86,7 +95,7 @@ class Cell:
                 and row < other_row + other.rows
                 and other_row < row + self.rows
             )
-        return self._meets_rows(other)
+        return self._meets_rows(other, self._rows_in(other))
 
 
 #: Ranges shorter than 2**_FINEST bytes share one level of the index.
@@ -94,33 +103,51 @@ _FINEST = 6
 
 
 class CellIndex:
-    """Cells by position: one level per power of two of length, at most two buckets per cell."""
+    """Cells by position: one level per power of two of length, at most two buckets per piece.
+
+    A box is one piece, its span, or, once there are more cells than it has rows, a piece per row:
+    boxes that lie between each other's rows then do not come up for each other.
+    """
 
     def __init__(self) -> None:
         self._levels: dict[int, dict[int, list[Cell]]] = {}
+        self._count = 0
 
     def add(self, cell: Cell) -> None:
         """Make `cell` findable."""
-        level = max(_FINEST, (cell.stop - cell.start).bit_length())
+        self._count += 1
+        starts, length = self._pieces(cell)
+        level = max(_FINEST, length.bit_length())
         buckets = self._levels.setdefault(level, {})
-        first, last = cell.start >> level, (cell.stop - 1) >> level
-        for number in range(first, last + 1):
-            buckets.setdefault(number, []).append(cell)
+        for start in starts:
+            first, last = start >> level, (start + length - 1) >> level
+            for number in range(first, last + 1):
+                buckets.setdefault(number, []).append(cell)
 
-    def near(self, start: int, stop: int) -> Iterator[Cell]:
-        """Every cell whose span shares a byte with [start, stop), each once, and few others."""
+    def meeting(self, cell: Cell) -> list[Cell]:
+        """The cells that share a byte with `cell`, each once."""
+        starts, length = self._pieces(cell)
+        near: dict[Cell, None] = {}
         for level, buckets in self._levels.items():
-            first, last = start >> level, (stop - 1) >> level
-            if last - first > len(buckets):
-                numbers = [n for n in buckets if first <= n <= last]
-            else:
-                numbers = [n for n in range(first, last + 1) if n in buckets]
-            for number in numbers:
-                for cell in buckets[number]:
-                    # A cell that lies in two buckets is yielded for the first of them in the range.
-                    if number == max(first, cell.start >> level):
-                        yield cell
+            for start in starts:
+                first, last = start >> level, (start + length - 1) >> level
+                if first == last:
+                    near.update(dict.fromkeys(buckets.get(first, ())))
+                elif last - first > len(buckets):
+                    inside = (n for n in buckets if first <= n <= last)
+                    near.update((c, None) for n in inside for c in buckets[n])
+                else:
+                    numbers = range(first, last + 1)
+                    near.update((c, None) for n in numbers for c in buckets.get(n, ()))
+        return [other for other in near if cell.meets(other)]
 
     def clear(self) -> None:
         """Forget all cells."""
         self._levels.clear()
+        self._count = 0
+
+    def _pieces(self, cell: Cell) -> tuple[range, int]:
+        """The starts of the pieces of `cell`, and their length."""
+        if 1 < cell.rows < self._count and cell.pitch >= 2 * cell.row_bytes:
+            return range(cell.start, cell.stop, cell.pitch), cell.row_bytes
+        return range(cell.start, cell.start + 1), cell.stop - cell.start

@@ -219,10 +219,9 @@ def _range_of(
     found.overlaps.append(found)
     # The index returns cells; `writer` is free here and leads back to the range.
     own.writer = len(by_number)
-    for other in index.near(own.start, own.stop):
-        if own.meets(other):
-            found.overlaps.append(by_number[other.writer])
-            by_number[other.writer].overlaps.append(found)
+    for other in index.meeting(own):
+        found.overlaps.append(by_number[other.writer])
+        by_number[other.writer].overlaps.append(found)
     by_number.append(found)
     index.add(own)
     return found

@@ -71,10 +71,9 @@ class ShadowMemory:
         if found is not None:
             return found
         cell = Cell(start, rows, row_bytes, pitch)
-        for other in self._index.near(start, cell.stop):
-            if cell.meets(other):
-                cell.overlaps.append(other)
-                other.overlaps.append(cell)
+        for other in self._index.meeting(cell):
+            cell.overlaps.append(other)
+            other.overlaps.append(cell)
         self.cells[key] = cell
         self._index.add(cell)
         self._at.clear()
@@ -84,8 +83,7 @@ class ShadowMemory:
         """The cells that share a byte with [start, stop), a run that needs no cell of its own."""
         found = self._at.get((start, stop))
         if found is None:
-            run = Cell(start, 1, stop - start, 0)
-            found = [c for c in self._index.near(start, stop) if c.meets(run)]
+            found = self._index.meeting(Cell(start, 1, stop - start, 0))
             self._at[(start, stop)] = found
         return found
 

@@ -92,15 +92,14 @@ class SyncWatch:
 
     def barrier(self, site: int = -1) -> None:
         """All pipes drain; at `site` when the program says so itself."""
-        work = [self._work(index) for index in range(len(_PIPES))]
-        news = any(
-            known[other] < work[other]
-            for index, known in enumerate(self._known)
-            for other in range(len(_PIPES))
-            if other != index
-        )
-        self._all_know()
-        if site >= 0:
+        before, work = self._known, self._all_know()
+        if site in self._undecided:
+            news = any(
+                known[other] < work[other]
+                for index, known in enumerate(before)
+                for other in range(len(_PIPES))
+                if other != index
+            )
             self._decide(site, news or self._uncounted)
 
     def useless(self) -> Iterator[tuple[ir.Stmt, int]]:
@@ -145,7 +144,7 @@ class SyncWatch:
             self._undecided.discard(site)
 
     def _work(self, index: int) -> int:
-        return sum(self._counts[site] for site in self._of_pipe[index])
+        return sum(map(self._counts.__getitem__, self._of_pipe[index]))
 
     def _release(self, pipe: str) -> Work:
         index = _INDEX[pipe]
@@ -153,9 +152,11 @@ class SyncWatch:
         work[index] = self._work(index)
         return work
 
-    def _all_know(self) -> None:
+    def _all_know(self) -> Work:
+        """Every pipe has seen the work of every other one, which is the result."""
         work = [self._work(index) for index in range(len(_PIPES))]
         self._known = [work.copy() for _ in _PIPES]
+        return work
 
 
 def _learn(known: Work, work: Work) -> bool:

@@ -33,7 +33,7 @@ def test_meets_agrees_with_the_sets_of_bytes(a: Cell, b: Cell) -> None:
     assert b.meets(a) is truth
 
 
-@given(st.lists(cells(), max_size=12), cells())
+@given(st.lists(cells(), max_size=40), cells())
 def test_index_finds_every_overlap(others: list[Cell], cell: Cell) -> None:
     shadow = ShadowMemory("UB", 4096)
     for other in others:
