@@ -21,6 +21,14 @@ def run(file: str) -> str:
     return CHECKS[_key(Path(file))](file)
 
 
+def drive(file: str) -> bool:
+    """`run`, where a check belongs to `file`; whether one does."""
+    known = _key(Path(file)) in CHECKS
+    if known:
+        run(file)
+    return known
+
+
 def _key(path: Path) -> str:
     return path.name if path.name in CHECKS else path.parent.name
 

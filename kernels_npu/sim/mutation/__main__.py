@@ -44,6 +44,8 @@ def _judge(file: Path, options: argparse.Namespace) -> dict[str, Any]:
         command = [sys.executable, "-m", "kernels_npu.sim.mutation.worker", str(file)]
         command += ["--out", str(out), "--timeout", str(options.timeout)]
         command += ["--sample", str(options.sample), "--launches", str(options.launches)]
+        if options.driver:
+            command += ["--driver", options.driver]
         try:
             done = subprocess.run(
                 command,
@@ -119,6 +121,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="N deletions per file")
     parser.add_argument(
         "--launches", type=int, default=1, metavar="N", help="launches per kernel (default: 1)"
+    )
+    parser.add_argument(
+        "--driver",
+        metavar="MODULE:FUNCTION",
+        help="function of a file's path that uses its kernels as another program would, or returns "
+        "False: the file is then run as a script",
     )
     options = parser.parse_intermixed_args(argv)
     options.clone = options.clone.resolve()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -145,15 +145,23 @@ def observing(recorder: Recorder) -> Iterator[None]:
         compiled.launch_observers.remove(recorder)
 
 
-def capture(script: Path, recorder: Recorder) -> str:
-    """Run `script` (a pytest file through pytest) under `recorder`; how it ended, if not well."""
+#: Uses the kernels of a file in place of its script, if it knows how; whether it did.
+Driver = Callable[[str], bool]
+
+
+def capture(script: Path, recorder: Recorder, driver: Driver | None = None) -> str:
+    """Run `script` (a pytest file through pytest) under `recorder`; how it ended, if not well.
+
+    driver: asked first, for files whose kernels another program launches.
+    """
     from kernels_npu.sim.device.run_script import run_script
 
     with observing(recorder):
         try:
             if script.name.startswith("test_"):
                 return _run_tests(script)
-            run_script(script)
+            if driver is None or not driver(str(script)):
+                run_script(script)
         except Enough:
             return ""
         except SystemExit as stop:

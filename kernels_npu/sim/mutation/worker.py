@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import random
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernels_npu.errors import AscendInferError
-from kernels_npu.sim.mutation.capture import Recorder, capture
+from kernels_npu.sim.mutation.capture import Driver, Recorder, capture
 from kernels_npu.sim.mutation.deletions import Deletion, deletions
 from kernels_npu.sim.mutation.trial import (
     FOUND,
@@ -59,10 +60,12 @@ def _judge(trials: Sequence[Trial], deletion: Deletion, deadline: float) -> Verd
     return min(verdicts, key=lambda v: _STRONGEST.index(v.outcome))
 
 
-def judge_file(script: Path, *, sample: int, seconds: float, keep: int) -> dict[str, object]:
+def judge_file(
+    script: Path, *, sample: int, seconds: float, keep: int, driver: Driver | None = None
+) -> dict[str, object]:
     """Run `script` once, then every deletion in its kernels; JSON-ready."""
     recorder = Recorder(keep=keep, kernels=len(_KERNEL.findall(script.read_text("utf-8"))))
-    ending = capture(script, recorder)
+    ending = capture(script, recorder, driver)
     captured = time.process_time()
     trials, refused = [], []
     for launch in (launch for kept in recorder.launches.values() for launch in kept):
@@ -92,6 +95,13 @@ def to_dict(deletion: Deletion, verdict: Verdict, script: Path) -> dict[str, obj
     return {"kind": deletion.kind, "places": places, **vars(verdict)}
 
 
+def load_driver(name: str) -> Driver:
+    """The function named `MODULE:FUNCTION`; an argparse type."""
+    module, _, function = name.partition(":")
+    driver: Driver = getattr(importlib.import_module(module), function)
+    return driver
+
+
 def main() -> None:
     """Judge one file and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -100,12 +110,14 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--timeout", type=float, default=600.0)
     parser.add_argument("--launches", type=int, default=1)
+    parser.add_argument("--driver", type=load_driver, metavar="MODULE:FUNCTION")
     arguments = parser.parse_args()
     result = judge_file(
         arguments.script,
         sample=arguments.sample,
         seconds=arguments.timeout,
         keep=arguments.launches,
+        driver=arguments.driver,
     )
     temporary = arguments.out.with_suffix(".part")
     temporary.write_text(json.dumps(result), encoding="utf-8")

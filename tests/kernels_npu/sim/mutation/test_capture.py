@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from kernels_npu.sim.machine import GmArg
-from kernels_npu.sim.mutation.capture import Snapshot
+from kernels_npu.sim.mutation.capture import Recorder, Snapshot, capture
 
 
 def argument(memory: np.ndarray, name: str) -> GmArg:
@@ -39,3 +41,17 @@ def test_a_tensor_that_shares_bytes_with_a_written_one_is_put_back_too(
     data(snapshot, 1)[0] ^= 1
     assert np.array_equal(data(snapshot, 0), memory)
     assert np.shares_memory(data(snapshot, 0), data(snapshot, 1))
+
+
+def test_a_driver_takes_the_place_of_the_script_that_it_knows(tmp_path: Path) -> None:
+    script = tmp_path / "kernels.py"
+    script.write_text("raise SystemExit(3)\n")
+    driven = []
+
+    def driver(file: str) -> bool:
+        driven.append(file)
+        return len(driven) == 1
+
+    assert capture(script, Recorder(), driver) == ""
+    assert capture(script, Recorder(), driver) == "exit code 3"
+    assert driven == [str(script)] * 2
