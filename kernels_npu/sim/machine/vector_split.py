@@ -8,9 +8,11 @@ the same bytes to the same place twice is harmless.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
 
 from kernels_npu.sim import ir
-from kernels_npu.sim.passes.rewriting import loads, operand_buffer, root_of, variables
+from kernels_npu.sim.passes.rewriting import loads, operand_buffer, root_of, static_int, variables
 
 
 def same_on_both_cores(body: tuple[ir.Stmt, ...], vid: ir.Var) -> frozenset[int]:
@@ -18,61 +20,93 @@ def same_on_both_cores(body: tuple[ir.Stmt, ...], vid: ir.Var) -> frozenset[int]
 
     Global memory is one for both cores, so what is read from it at equal addresses is equal.
     """
-    analysis = _Analysis(vid)
-    while analysis.visit(body, dependent=False):
-        pass
-    return frozenset(analysis.independent)
+    analysis = _Analysis()
+    analysis.follow(body, _Split({vid.uid}, set()), dependent=False)
+    return frozenset(analysis.leaves - analysis.dependent)
+
+
+@dataclass
+class _Split:
+    """What differs between the cores at some point: variables and on-chip buffers, by uid."""
+
+    variables: set[int]
+    buffers: set[int]
+
+    def copy(self) -> _Split:
+        return _Split(set(self.variables), set(self.buffers))
+
+    def join(self, other: _Split) -> None:
+        self.variables |= other.variables
+        self.buffers |= other.buffers
 
 
 class _Analysis:
-    """Grows the sets of variables and on-chip buffers that depend on `vid`."""
+    """Follows the program; a statement that is reached again must be independent each time."""
 
-    def __init__(self, vid: ir.Var) -> None:
-        self._vars = {vid.uid}
-        self._buffers: set[int] = set()
-        self.independent: set[int] = set()
+    def __init__(self) -> None:
+        self.leaves: set[int] = set()
+        self.dependent: set[int] = set()
 
-    def visit(self, body: tuple[ir.Stmt, ...], *, dependent: bool) -> bool:
-        """One pass; whether a set has grown."""
-        before = len(self._vars) + len(self._buffers)
-        if not dependent:
-            self.independent -= {id(stmt) for stmt in body}
+    def follow(self, body: tuple[ir.Stmt, ...], split: _Split, *, dependent: bool) -> None:
+        """Change `split` to what differs after `body`."""
         for stmt in body:
-            inside = dependent or self._depends(stmt)
+            inside = dependent or _depends(stmt, split)
             if inside:
-                self._spread(stmt)
-            elif not ir.children(stmt):
-                self.independent.add(id(stmt))
-            for nested in ir.children(stmt):
-                self.visit(nested, dependent=inside)
+                _spread(stmt, split)
+            nested = ir.children(stmt)
+            if nested:
+                self._repeat(nested, split, dependent=inside)
+                continue
+            self.leaves.add(id(stmt))
             if inside:
-                self.independent.discard(id(stmt))
-        return len(self._vars) + len(self._buffers) > before
+                self.dependent.add(id(stmt))
+            else:
+                split.buffers.difference_update(_replaced(stmt))
 
-    def _depends(self, stmt: ir.Stmt) -> bool:
-        return (
-            any(var.uid in self._vars for var in variables(stmt))
-            or any(self._is_split(load.buffer) for load in loads(stmt))
-            or any(self._is_split(buffer) for buffer in _operands(stmt))
-        )
+    def _repeat(
+        self, bodies: tuple[tuple[ir.Stmt, ...], ...], split: _Split, *, dependent: bool
+    ) -> None:
+        """Any of `bodies`, any number of times."""
+        while True:
+            before = split.copy()
+            for body in bodies:
+                after = before.copy()
+                self.follow(body, after, dependent=dependent)
+                split.join(after)
+            if split == before:
+                return
 
-    def _is_split(self, buffer: ir.Buffer) -> bool:
-        return root_of(buffer).uid in self._buffers
 
-    def _spread(self, stmt: ir.Stmt) -> None:
-        """What a dependent statement sets depends on `vid` as well."""
-        if isinstance(stmt, ir.Let):
-            self._vars.add(stmt.var.uid)
-        if isinstance(stmt, ir.For):
-            self._vars.add(stmt.var.uid)
-        if isinstance(stmt, ir.Store):
-            self._mark(stmt.buffer)
-        for buffer in _written(stmt):
-            self._mark(buffer)
+def _depends(stmt: ir.Stmt, split: _Split) -> bool:
+    replaced = set(_replaced(stmt))
+    read = [*(load.buffer for load in loads(stmt)), *_operands(stmt)]
+    return any(var.uid in split.variables for var in variables(stmt)) or any(
+        uid in split.buffers and uid not in replaced for uid in (root_of(b).uid for b in read)
+    )
 
-    def _mark(self, buffer: ir.Buffer) -> None:
-        if buffer.scope != "global":
-            self._buffers.add(root_of(buffer).uid)
+
+def _spread(stmt: ir.Stmt, split: _Split) -> None:
+    """What a dependent statement sets depends on `vid` as well."""
+    if isinstance(stmt, (ir.Let, ir.For)):
+        split.variables.add(stmt.var.uid)
+    written = [stmt.buffer] if isinstance(stmt, ir.Store) else _written(stmt)
+    split.buffers.update(root_of(b).uid for b in written if b.scope != "global")
+
+
+def _replaced(stmt: ir.Stmt) -> Iterator[int]:
+    """The buffer, by uid, all of whose old content a statement replaces."""
+    if not isinstance(stmt, ir.TileOp) or stmt.op not in ("copy", "fill"):
+        return
+    target = stmt.operands[_DESTINATION.get(stmt.op, 0)]
+    if not isinstance(target, ir.Buffer) or target.alias_of is not None:
+        return
+    source = stmt.operands[0]
+    if stmt.op == "copy" and not isinstance(source, ir.Load):
+        box = source.extents if isinstance(source, ir.Region) else source.shape  # type: ignore[union-attr]
+        sizes = [[static_int(size) for size in shape] for shape in (box, target.shape)]
+        if None in sizes[0] or None in sizes[1] or prod(sizes[0]) != prod(sizes[1]):  # type: ignore[arg-type]
+            return
+    yield target.uid
 
 
 def _operands(stmt: ir.Stmt) -> Iterator[ir.Buffer]:

@@ -83,3 +83,41 @@ def test_what_does_not_depend_on_vid_is_the_same_work(
     assert clean.record.findings == ()
     np.testing.assert_array_equal(clean.outputs[0][1::2], 2 * (x + 1))
     assert {f.code for f in launch(partly_split(by_vid=True), x).errors} == {"AI-RACE-003"}
+
+
+def reused(*, by_vid: bool, whole: bool) -> Any:
+    """A buffer that held a core's own numbers is loaded anew and stored by both vector cores."""
+
+    @tilelang.jit(out_idx=[1], pass_configs={"tl.ascend_auto_sync": True})
+    def factory() -> Any:
+        @T.prim_func
+        def kernel(x: T.Tensor((4, N), "float32"), y: T.Tensor((4, N), "float32")):
+            with T.Kernel(1, is_npu=True) as (_cid, vid):
+                a = T.alloc_ub([1, N], "float32")
+                total = T.alloc_ub([1, N], "float32")
+                T.tile.fill(total, 0.0)
+                for i in T.serial(4):
+                    if i > 0 and by_vid:
+                        T.copy(a, total)
+                    if whole:
+                        T.copy(x[i, :], a)
+                    else:
+                        T.copy(x[i, : N // 2], a[:, : N // 2])
+                    T.tile.add(total, total, a)
+                    T.copy(total, y[i, :])
+                    T.tile.mul(a, a, vid + 1)
+
+        return kernel
+
+    return factory()
+
+
+def test_a_buffer_that_is_loaded_anew_is_the_same_on_both_cores(
+    launch: Callable[..., Any], rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, N), dtype=np.float32)
+    clean = launch(reused(by_vid=False, whole=True), x)
+    assert not clean.errors
+    np.testing.assert_allclose(clean.outputs[0], x.cumsum(0), rtol=1e-5)
+    for other in (reused(by_vid=True, whole=True), reused(by_vid=False, whole=False)):
+        assert "AI-RACE-003" in {f.code for f in launch(other, x).errors}
