@@ -174,6 +174,28 @@ class DeviceApi:
             reserved=self._namespace.memory_reserved(self.device),
         )
 
+    def allocations(self) -> int | None:
+        """Blocks that torch's allocator has handed out so far; None where it does not count."""
+        count: int | None = self._namespace.memory_stats(self.device).get(
+            "allocation.all.allocated"
+        )
+        return count
+
+    # ------------------------------------------------------------- verification
+
+    def generator_states(self) -> dict[str, torch.Tensor]:
+        """State of each random generator that a step could draw from, by its device."""
+        return {
+            "cpu": torch.get_rng_state(),
+            str(self.device): self._namespace.get_rng_state(self.device),
+        }
+
+    def stall(self) -> None:
+        """Keep the device behind the host for some milliseconds, where it has a way to wait."""
+        sleep = getattr(self._namespace, "_sleep", None)
+        if sleep is not None:
+            sleep(20_000_000)  # cycles
+
 
 class CpuDeviceApi(DeviceApi):
     """The CPU: no graphs and no streams; every copy is done when the call returns."""
@@ -201,6 +223,15 @@ class CpuDeviceApi(DeviceApi):
 
     def memory(self) -> MemoryFigures:
         return MemoryFigures()
+
+    def allocations(self) -> int | None:
+        return None
+
+    def generator_states(self) -> dict[str, torch.Tensor]:
+        return {"cpu": torch.get_rng_state()}
+
+    def stall(self) -> None:
+        return None
 
 
 def device_api(device: torch.device | str) -> DeviceApi:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from graphs.compare import Mismatch, Tolerance, json_number
@@ -10,11 +11,47 @@ from graphs.errors import VerificationError
 
 
 @dataclass(frozen=True, kw_only=True)
+class LayerVerdict:
+    """Where in the model eager and replay part, found by capturing prefixes of its layers.
+
+    num_layers: of the whole step. layer: the layer whose addition makes the difference; -1 when the
+    step without any layer (embedding and head) differs, None when no prefix differs by itself.
+    captures: prefixes that were captured for it. mismatch: of the shortest prefix that differs.
+    """
+
+    num_layers: int
+    layer: int | None
+    captures: int
+    mismatch: Mismatch | None = None
+
+    def __str__(self) -> str:
+        if self.layer is None:
+            return (
+                f"no prefix of the {self.num_layers} layers differs when it is captured alone: the "
+                "fault is in the runner or between its graphs, not in a layer"
+            )
+        if self.layer < 0:
+            return "the embedding or the head differ, without any layer"
+        return (
+            f"layer {self.layer} of {self.num_layers} is the first that differs "
+            f"({self.captures} prefixes captured): {self.mismatch}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "num_layers": self.num_layers,
+            "layer": self.layer,
+            "captures": self.captures,
+            "mismatch": None if self.mismatch is None else self.mismatch.to_dict(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """One way in which replay did not do what eager does.
 
     code: a key of `kernels_npu.error_codes.CODES`. check: which part of the verification found it.
-    round, bucket, batch_size: the step in question.
+    round, bucket, batch_size: the step in question. layer: where the model's layers part, if asked.
     """
 
     code: str
@@ -24,10 +61,12 @@ class Finding:
     bucket: int
     batch_size: int
     mismatch: Mismatch | None = None
+    layer: LayerVerdict | None = None
 
     def __str__(self) -> str:
         where = f"round {self.round}, bucket {self.bucket}, batch {self.batch_size}"
         detail = "" if self.mismatch is None else f"\n    {self.mismatch}"
+        detail += "" if self.layer is None else f"\n    {self.layer}"
         return f"{self.code} [{self.check}; {where}] {self.message}{detail}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -39,6 +78,7 @@ class Finding:
             "bucket": self.bucket,
             "batch_size": self.batch_size,
             "mismatch": None if self.mismatch is None else self.mismatch.to_dict(),
+            "layer": None if self.layer is None else self.layer.to_dict(),
         }
 
 
@@ -66,10 +106,101 @@ class ReplayProof:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RowChange:
+    """The same rows replayed in another company; bitwise when `mismatch` is None.
+
+    change: what was different. rows: compared. differing: rows with other bits.
+    other_choice: rows whose most likely token is another one.
+    """
+
+    change: str
+    rows: int
+    differing: int
+    other_choice: int
+    max_abs_diff: float
+    mismatch: Mismatch | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "change": self.change,
+            "rows": self.rows,
+            "differing": self.differing,
+            "other_choice": self.other_choice,
+            "max_abs_diff": json_number(self.max_abs_diff),
+            "mismatch": None if self.mismatch is None else self.mismatch.to_dict(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketInvariance:
+    """Whether rows of one bucket depend on the batch they are in. A property, not a fault."""
+
+    bucket: int
+    changes: tuple[RowChange, ...]
+
+    @property
+    def invariant(self) -> bool:
+        """Whether every row kept its bits under every change."""
+        return not any(change.differing for change in self.changes)
+
+    def __str__(self) -> str:
+        broken = [
+            f"{c.change} changes {c.differing} of {c.rows} rows (at most by {c.max_abs_diff:.3g}, "
+            f"{c.other_choice} with another most likely token)"
+            for c in self.changes
+            if c.differing
+        ]
+        verdict = "; ".join(broken) or "rows keep their bits"
+        return f"bucket {self.bucket}: {verdict}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "bucket": self.bucket,
+            "invariant": self.invariant,
+            "changes": [change.to_dict() for change in self.changes],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoakFigures:
+    """What many replays of the same steps left behind; growth is over the second half of them.
+
+    replays: in all. drifted: whose logits differ from the bucket's first replay.
+    device_bytes: growth of the device memory held by tensors; None where the device does not say.
+    host_blocks: growth of the Python allocator's blocks. grown: type -> further objects, of those
+        that grew with the replays.
+    """
+
+    replays: int
+    drifted: int
+    device_bytes: int | None
+    host_blocks: int
+    grown: Mapping[str, int]
+
+    def __str__(self) -> str:
+        device = "unknown" if self.device_bytes is None else f"{self.device_bytes:+,} bytes"
+        return (
+            f"{self.replays} replays: {self.drifted} drifted, device memory {device}, "
+            f"host {self.host_blocks:+,} blocks over the second half"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "replays": self.replays,
+            "drifted": self.drifted,
+            "device_bytes": self.device_bytes,
+            "host_blocks": self.host_blocks,
+            "grown": dict(self.grown),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
 class VerificationReport:
     """Eager against replay over all rounds.
 
     buckets: that were verified. comparisons: eager/replay pairs compared.
+    checks: check -> how often it was made. notes: checks that could not be made, and why.
+    invariance: per bucket, when asked for. soak: when asked for.
     bitwise_equal: all logits and all KV slots had the same bits in every comparison.
     max_abs_diff: the largest logit difference seen, 0.0 when bitwise equal.
     dead_inputs: inputs that change nothing even in eager,
@@ -89,6 +220,10 @@ class VerificationReport:
     dead_inputs: tuple[str, ...]
     proof: ReplayProof
     findings: tuple[Finding, ...]
+    checks: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    invariance: tuple[BucketInvariance, ...] = ()
+    soak: SoakFigures | None = None
 
     @property
     def passed(self) -> bool:
@@ -135,6 +270,10 @@ class VerificationReport:
             else {"atol": tolerance.atol, "rtol": tolerance.rtol, "reason": tolerance.reason},
             "dead_inputs": list(self.dead_inputs),
             "proof": self.proof.to_dict(),
+            "checks": dict(self.checks),
+            "notes": list(self.notes),
+            "invariance": [bucket.to_dict() for bucket in self.invariance],
+            "soak": None if self.soak is None else self.soak.to_dict(),
             "first_mismatch": None
             if self.first_mismatch is None
             else self.first_mismatch.to_dict(),

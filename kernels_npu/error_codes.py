@@ -105,6 +105,14 @@ CODES: dict[str, str] = {
     "AI-VERIFY-010": "Eager or replay gives different bits when repeated with the same inputs.",
     "AI-VERIFY-011": "A bucket could not be verified because its steps do not use a graph.",
     "AI-VERIFY-012": "The device did not count the replays that were asked for.",
+    "AI-VERIFY-013": "A batch was replayed by the graph of another bucket.",
+    "AI-VERIFY-014": "A replay allocated device memory, or its result is not the static output.",
+    "AI-VERIFY-015": "The step draws random numbers.",
+    "AI-VERIFY-016": "A replay depends on which graph was replayed before it.",
+    "AI-VERIFY-017": "Replays of the same step drift apart.",
+    "AI-VERIFY-018": "Memory grows with the number of replays.",
+    "AI-VERIFY-019": "Steps that follow each other without waiting give other results.",
+    "AI-VERIFY-020": "Two runners that replay at the same time disturb each other.",
     "AI-SRC-040": "Code of one core type depends on memory that only the other core type can read.",
     "AI-SRC-041": (
         "With automatic cube/vector combine a register assignment exists in the cube program only."

@@ -15,7 +15,8 @@ import torch
 
 from graphs.batch import DecodeBatch, InputName
 from graphs.errors import VerificationError
-from graphs.kv_state import Snapshot, rolled, with_other_slots
+from graphs.kv_state import KvState, Snapshot, random_content, rolled, with_other_slots
+from graphs.runner import DecodeGraphRunner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +73,30 @@ class ScenarioMaker:
     """
 
     def __init__(self, geometry: Geometry, content: Snapshot, seed: int) -> None:
-        self._geometry = geometry
+        self.geometry = geometry
         self._content = content
         self._random = random.Random(seed)
         self._made = 0
+
+    @classmethod
+    def for_runner(
+        cls, runner: DecodeGraphRunner, state: KvState, seed: int, max_context: int | None = None
+    ) -> ScenarioMaker:
+        """What fits the buffers of `runner` and the cache; four blocks per sequence by default.
+
+        Raises:
+            VerificationError: AI-VERIFY-002 when the cache is too small for the largest bucket.
+        """
+        buffers = runner.buffers
+        geometry = Geometry(
+            num_blocks=state.num_blocks,
+            block_size=state.block_size,
+            max_blocks=buffers.max_blocks,
+            vocab_size=buffers.logits.shape[1],
+            max_context=max_context or min(buffers.max_blocks, 4) * state.block_size,
+        )
+        geometry.blocks_per_row(runner.plan.largest)  # refuses a cache that is too small
+        return cls(geometry, random_content(state, torch.Generator().manual_seed(seed)), seed)
 
     def make(self, size: int, *, lengths: Sequence[int] | None = None) -> Scenario:
         """A fresh batch of `size` sequences with new blocks, lengths, tokens and cache content.
@@ -84,7 +105,7 @@ class ScenarioMaker:
         fits. Block 0 (which padding rows name) and the last block (which index -1 would hit) are
         unowned in every second scenario, where the cache has room for it.
         """
-        g = self._geometry
+        g = self.geometry
         share = g.blocks_per_row(size)
         longest = min(share * g.block_size, g.max_context)
         if lengths is None:
@@ -109,7 +130,7 @@ class ScenarioMaker:
 
         None where the cache leaves no room for the change (every block is owned).
         """
-        batch, g = scenario.batch, self._geometry
+        batch, g = scenario.batch, self.geometry
         changed = {n: t.clone() for n, t in _tensors(batch).items()}
         if name == "token_ids":
             changed[name][0] = (changed[name][0] + 1) % g.vocab_size
@@ -129,10 +150,10 @@ class ScenarioMaker:
 
     def next_step(self, batch: DecodeBatch) -> DecodeBatch:
         """The following decode step of the same sequences: one more token each, new token ids."""
-        block_size = self._geometry.block_size
+        block_size = self.geometry.block_size
         lengths = [int(n) + 1 for n in batch.seq_lens]
         table = [[int(block) for block in row] for row in batch.block_table]
-        tokens = [self._random.randrange(self._geometry.vocab_size) for _ in lengths]
+        tokens = [self._random.randrange(self.geometry.vocab_size) for _ in lengths]
         return _batch(tokens, table, lengths, block_size)
 
     def border_scenario(self, size: int) -> Scenario | None:
@@ -140,7 +161,7 @@ class ScenarioMaker:
 
         The following step crosses the border. None when the cache has not two blocks per sequence.
         """
-        g = self._geometry
+        g = self.geometry
         if g.blocks_per_row(size) < 2:
             return None
         scenario = self.make(size, lengths=[g.block_size + 1] * size)
@@ -154,7 +175,7 @@ class ScenarioMaker:
         """Row 0 as it is; the other rows get other tokens, and their KV slots other values."""
         batch = scenario.batch
         tokens = batch.token_ids.clone()
-        tokens[1:] = (tokens[1:] + 1) % self._geometry.vocab_size
+        tokens[1:] = (tokens[1:] + 1) % self.geometry.vocab_size
         kept = set(batch.block_table[0].tolist()[: self._used_blocks(batch, 0)])
         others = scenario.owned_blocks - kept
         return dataclasses.replace(
@@ -165,10 +186,10 @@ class ScenarioMaker:
 
     def unowned_content(self, scenario: Scenario) -> Scenario:
         """The same batch; unowned blocks, and slots past each length, hold other values."""
-        batch, size = scenario.batch, self._geometry.block_size
+        batch, size = scenario.batch, self.geometry.block_size
         slots = [
             block * size + offset
-            for block in range(self._geometry.num_blocks)
+            for block in range(self.geometry.num_blocks)
             if block not in scenario.owned_blocks
             for offset in range(size)
         ]
@@ -180,22 +201,22 @@ class ScenarioMaker:
         return dataclasses.replace(scenario, content=content)
 
     def _used_blocks(self, batch: DecodeBatch, row: int) -> int:
-        return -(-int(batch.seq_lens[row]) // self._geometry.block_size)
+        return -(-int(batch.seq_lens[row]) // self.geometry.block_size)
 
     def _changed_blocks(self, content: Snapshot, blocks: frozenset[int]) -> Snapshot:
-        size = self._geometry.block_size
+        size = self.geometry.block_size
         slots = [block * size + offset for block in sorted(blocks) for offset in range(size)]
         return with_other_slots(content, size, torch.tensor(slots, dtype=torch.int64))
 
     def _length(self, row: int, longest: int) -> int:
-        size = self._geometry.block_size
+        size = self.geometry.block_size
         edges = (size, size + 1, longest, 1, size - 1, 2 * size, 2 * size + 1)
         turn = row + self._made
         wanted = edges[turn % len(edges)] if turn % 3 else self._random.randint(1, longest)
         return max(1, min(wanted, longest))
 
     def _shuffled_blocks(self, needed: int) -> list[int]:
-        blocks = list(range(self._geometry.num_blocks))
+        blocks = list(range(self.geometry.num_blocks))
         if self._made % 2 == 0 and needed <= len(blocks) - 2:
             blocks = blocks[1:-1]
         self._random.shuffle(blocks)

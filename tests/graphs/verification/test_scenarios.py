@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from graphs.batch import INPUT_NAMES, DecodeBatch
 from graphs.kv_state import KvState, random_content, rolled, with_other_slots, written_slots
-from graphs.scenarios import Geometry, Scenario, ScenarioMaker
+from graphs.verification.scenarios import Geometry, Scenario, ScenarioMaker
 
 BLOCK_SIZES = st.sampled_from([1, 3, 4, 16])
 
