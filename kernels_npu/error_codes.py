@@ -301,6 +301,8 @@ CODES: dict[str, str] = {
     "AI-STREAM-003": "Elapsed time is asked of an event without timing.",
     "AI-STREAM-004": "A raw stream handle belongs to no stream of the device.",
     "AI-STREAM-005": "Something else stands where a stream or an event of the device is needed.",
+    "AI-STREAM-006": "Page-locked host memory is written while a copy from it is in flight.",
+    "AI-STREAM-007": "Two graphs that share a memory pool are replayed without order between them.",
     "AI-TYPE-030": "A kernel was called with too few arguments.",
     "AI-TYPE-031": "A tensor argument has another dtype than the kernel declares.",
     "AI-TYPE-032": "A tensor argument is not contiguous.",

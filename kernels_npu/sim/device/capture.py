@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from kernels_npu.sim.device.errors import CaptureError, acl_text
 from kernels_npu.sim.device.ordering import Access, Touch, enqueue_recorded
 from kernels_npu.sim.device.pool import GraphPool, Output, PoolSlot
@@ -31,7 +33,11 @@ class Step:
 
 
 class CaptureSession:
-    """Everything between `capture_begin` and `capture_end`."""
+    """Everything between `capture_begin` and `capture_end`.
+
+    pool_memory: address -> bytes of the pool's memory that the capture uses, also where no tensor
+    looks at it any more. host_sources: host tensors that a replay copies from.
+    """
 
     def __init__(self, stream: StreamState, pool: GraphPool, mode: str) -> None:
         self.stream = stream
@@ -44,6 +50,8 @@ class CaptureSession:
         self.joined: dict[int, StreamState] = {stream.uid: stream}
         self.error: BaseException | None = None
         self.touched: dict[int, Touch] = {}
+        self.pool_memory: dict[int, int] = {}
+        self.host_sources: list[torch.Tensor] = []
         self._outputs: dict[int, Output] = {}
         self._order: dict[int, list[Access]] = {}
         self._start = {stream.uid: stream.seq}
@@ -75,6 +83,7 @@ class CaptureSession:
         key = block.base.data_ptr()
         owner = block.owner
         if isinstance(owner, PoolSlot) and owner.pool is self.pool:
+            self.pool_memory[key] = owner.memory.numel()
             self._outputs[key] = Output(weakref.ref(block), touch.start, touch.stop)
             return
         old = self.touched.get(key)

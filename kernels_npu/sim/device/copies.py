@@ -9,6 +9,7 @@ import torch
 
 from kernels_npu.sim.device.arguments import Operands
 from kernels_npu.sim.device.capture import COPY_CALL, WAIT_CALL, forbid, forbid_pageable
+from kernels_npu.sim.device.in_flight import depart
 from kernels_npu.sim.device.memory import CPU, device_index, wrap
 from kernels_npu.sim.device.ordering import join, stream_clock, touches
 from kernels_npu.sim.device.pinned import is_pinned
@@ -73,11 +74,14 @@ def _from_host(self: Tensor, index: int, operands: Operands, kwargs: dict[str, A
     if stream.session is not None:
         if not (non_blocking and is_pinned(self)):
             forbid_pageable(COPY_CALL)
+        session_of(stream).host_sources.append(self)
         recorded: Tensor = functional(stream, _TO_COPY, operands, [self], kwargs, None)
         return recorded
     seq = submit(stream, operands, 0, "copy from host")
     copied = wrap(_host_to_copy(self, **kwargs), index, seq, "copy from host")
-    if not non_blocking:
+    if non_blocking:
+        depart(stream, seq, self)
+    else:
         synchronize(stream, WAIT_CALL)
     return copied
 
@@ -102,7 +106,10 @@ def copy_into(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
             forbid_pageable(COPY_CALL)
         if self.shape != src.shape:
             torch.empty(src.shape, device="meta").expand(self.shape)  # raises when it does not fit
-        session_of(stream).record(
+        session = session_of(stream)
+        if from_host:
+            session.host_sources.append(src)
+        session.record(
             stream,
             partial(_host_copy, target, source),
             "copy_",
@@ -112,9 +119,11 @@ def copy_into(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
         return self
     if not crossing and src.get_device() != self.get_device():
         _meet(stream, current.streams[src.get_device()])
-    submit(stream, operands, written, "copy_")
+    seq = submit(stream, operands, written, "copy_")
     if crossing and not non_blocking:
         synchronize(stream, WAIT_CALL)
+    elif from_host:
+        depart(stream, seq, src)
     _host_copy(target, source)
     return self
 

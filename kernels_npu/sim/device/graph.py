@@ -16,6 +16,7 @@ from kernels_npu.sim.device.capture import CaptureSession, Step
 from kernels_npu.sim.device.capture_rules import check_begin, check_end
 from kernels_npu.sim.device.counters import live
 from kernels_npu.sim.device.errors import CaptureError, NotSimulatedError, acl_text
+from kernels_npu.sim.device.in_flight import depart
 from kernels_npu.sim.device.ordering import Touch, enqueue, host_waits_for, stream_clock
 from kernels_npu.sim.device.pool import GraphPool, Output
 from kernels_npu.sim.device.state import StreamState, current, process
@@ -48,6 +49,8 @@ class NPUGraph:
         self._pool: GraphPool | None = None
         self._touched: list[Touch] = []
         self._outputs: list[Output] = []
+        self._pool_memory: dict[int, int] = {}
+        self._host_sources: list[torch.Tensor] = []
         self._ops: dict[str, int] = {}
         self._launches: dict[str, int] = {}
 
@@ -97,6 +100,8 @@ class NPUGraph:
         self._calls = [step.run for step in session.steps]
         self._touched = list(session.touched.values())
         self._outputs = session.outputs()
+        self._pool_memory = session.pool_memory
+        self._host_sources = session.host_sources
         self._ops = dict(session.ops)
         self._launches = dict(session.launches)
         live.captures += 1
@@ -124,6 +129,8 @@ class NPUGraph:
                 )
             )
         self._take_place(stream)
+        for source in self._host_sources:
+            depart(stream, stream.seq, source)
         with torch._C.DisableTorchFunction(), torch._C._AutoDispatchBelowADInplaceOrView():
             for call in self._calls:
                 call()
@@ -136,6 +143,8 @@ class NPUGraph:
     def _take_place(self, stream: StreamState) -> None:
         """Enter the whole graph into the stream's order as one operation."""
         if not stream.device.single_stream:
+            if self._pool is not None:
+                self._pool.enter(stream, self._pool_memory)
             alive = [(o.block(), o) for o in self._outputs]
             written = [Touch(b, o.start, o.stop, True) for b, o in alive if b is not None]
             enqueue(stream, [*self._touched, *written], "graph replay")
@@ -161,6 +170,8 @@ class NPUGraph:
         self._calls = []
         self._touched = []
         self._outputs = []
+        self._pool_memory = {}
+        self._host_sources = []
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.detach()

@@ -9,7 +9,7 @@ synchronisations move the clocks.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
@@ -124,8 +124,7 @@ def _record(
 
 
 def _report(stream: StreamState, old: Access, touch: Touch, seq: int, op: str, where: str) -> None:
-    mode = process.settings.stream_order
-    if mode == "off":
+    if process.settings.stream_order == "off":
         return
     kind = {(True, False): "read-after-write", (False, True): "write-after-read"}.get(
         (old.write, touch.write), "write-after-write"
@@ -135,26 +134,46 @@ def _report(stream: StreamState, old: Access, touch: Touch, seq: int, op: str, w
         f"{kind}: {op} on {stream.describe()}{_at(where)} and {old.op} on stream {old.stream}"
         f"{_at(old.where)} touch the same {high - low} bytes and nothing orders them"
     )
-    if mode == "report":
-        process.findings.append(
-            StreamOrderFinding(
-                code="AI-STREAM-001",
-                message=what,
-                first_stream=old.stream,
-                second_stream=stream.uid,
-                first_op=old.op,
-                second_op=op,
-            )
-        )
-        return
-    raise StreamOrderError(
+    report(
         "AI-STREAM-001",
         what,
         rule="streams are asynchronous: work on two streams is ordered only by an event, "
         "wait_stream or a synchronisation",
         fix=f"record an event after {old.op} and let the other stream wait for it: "
         "second.wait_stream(first)",
+        streams=(old.stream, stream.uid),
+        operations=(old.op, op),
     )
+
+
+def report(
+    code: str,
+    what: str,
+    *,
+    rule: str,
+    fix: str,
+    streams: tuple[int, int],
+    operations: tuple[str, str],
+) -> None:
+    """Raise, or note as a finding, or neither: as `configure(stream_order=...)` says.
+
+    Raises:
+        StreamOrderError: `code`, when the mode is "raise".
+    """
+    mode = process.settings.stream_order
+    if mode == "raise":
+        raise StreamOrderError(code, what, rule=rule, fix=fix)
+    if mode == "report":
+        process.findings.append(
+            StreamOrderFinding(
+                code=code,
+                message=what,
+                first_stream=streams[0],
+                second_stream=streams[1],
+                first_op=operations[0],
+                second_op=operations[1],
+            )
+        )
 
 
 def _at(where: str) -> str:
@@ -184,6 +203,12 @@ def stream_clock(stream: StreamState) -> dict[int, int]:
     return {**stream.known, stream.uid: stream.seq}
 
 
+#: Called with the clock that the host waits for, see `in_flight`.
+on_host_wait: list[Callable[[dict[int, int]], None]] = []
+
+
 def host_waits_for(clock: dict[int, int]) -> None:
     """The host has waited: whatever is enqueued later, on any stream, comes after `clock`."""
     join(process.host_known, clock)
+    for notify in on_host_wait:
+        notify(clock)

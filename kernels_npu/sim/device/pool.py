@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from kernels_npu.sim.device.memory import CPU, Block, poisoned, wrap
-from kernels_npu.sim.device.state import DeviceState, StreamState
+from kernels_npu.sim.device.ordering import caller, report
+from kernels_npu.sim.device.state import DeviceState, StreamState, process
 
 #: Requests are rounded up to this, as the caching allocator does, so that freed pool
 #: memory fits again.
@@ -42,6 +43,7 @@ class GraphPool:
         self.graphs = 0
         self.bytes = 0
         self._free: dict[tuple[int, int], list[torch.Tensor]] = {}
+        self._replays: dict[int, _Replay] = {}
         self._held: list[torch.Tensor] = []
 
     def tensor(
@@ -69,6 +71,39 @@ class GraphPool:
         if self.graphs:
             self._free.setdefault(key, []).append(memory)
 
+    def enter(self, stream: StreamState, memory: Mapping[int, int]) -> None:
+        """The next operation of `stream` is a replay that uses `memory` (address -> bytes).
+
+        Intermediates of a graph are nobody's tensors after its capture, so that the order of
+        accesses to tensors does not see two replays in the same memory.
+
+        Raises:
+            StreamOrderError: AI-STREAM-007 when a replay that uses some of it is not ordered before
+                this one.
+        """
+        now = _Replay(stream, stream.seq + 1, caller())
+        clashes = {
+            at: old
+            for at in memory
+            if (old := self._replays.get(at)) is not None and not now.comes_after(old)
+        }
+        self._replays.update(dict.fromkeys(memory, now))
+        if not clashes:
+            return
+        old = next(iter(clashes.values()))
+        report(
+            "AI-STREAM-007",
+            f"two graph replays, on {old.stream.describe()}{old.at} and on "
+            f"{stream.describe()}{now.at}, use the same {sum(memory[at] for at in clashes):,} "
+            f"bytes of memory pool {self.id} and nothing orders them",
+            rule="graphs that share a pool keep their intermediates in the same memory and must "
+            "never run at the same time",
+            fix="give graphs that may run at the same time pools of their own, or order the "
+            "replays: second.wait_stream(first)",
+            streams=(old.stream.uid, stream.uid),
+            operations=("graph replay", "graph replay"),
+        )
+
     def attach(self) -> None:
         """One more graph lives in this pool."""
         self.graphs += 1
@@ -80,7 +115,27 @@ class GraphPool:
             self.device.reserved -= self.bytes
             self.bytes = 0
             self._free.clear()
+            self._replays.clear()
             self._held.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class _Replay:
+    """The newest replay that used a piece of pool memory."""
+
+    stream: StreamState
+    seq: int
+    where: str
+
+    @property
+    def at(self) -> str:
+        return f" ({self.where})" if self.where else ""
+
+    def comes_after(self, old: _Replay) -> bool:
+        """Whether something orders `old` before this one."""
+        uid = old.stream.uid
+        known = max(self.stream.known.get(uid, 0), process.host_known.get(uid, 0))
+        return old.stream is self.stream or known >= old.seq
 
 
 class PoolSlot:

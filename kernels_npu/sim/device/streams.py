@@ -88,8 +88,12 @@ class Stream(torch.Stream):
         return self.npu_stream
 
     def query(self) -> bool:
-        """Whether all work is done; the simulated device never lags. Illegal during capture."""
+        """Whether all work is done; the simulated device never lags. Illegal during capture.
+
+        Who was told so may rely on it as if he had waited.
+        """
         forbid("aclrtStreamQuery")
+        host_waits_for(stream_clock(self._state))
         return True
 
     def synchronize(self) -> None:
@@ -191,8 +195,13 @@ class Event:
         join(state.known, self._clock)
 
     def query(self) -> bool:
-        """Whether the work before this event is done: always. Illegal during capture."""
+        """Whether the work before this event is done: always. Illegal during capture.
+
+        Who was told so may rely on it as if he had waited.
+        """
         forbid("aclrtQueryEventStatus")
+        if self._clock is not None:
+            host_waits_for(self._clock)
         return True
 
     def synchronize(self) -> None:
