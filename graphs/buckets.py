@@ -10,8 +10,9 @@ import bisect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
-from graphs.errors import GraphError
+from graphs.errors import PlanInputError
 
 # From this size on, a bucket whose smallest batch fills less than half of it is worth a warning;
 # below it the padding is a few rows and costs nothing next to reading the weights.
@@ -20,18 +21,20 @@ _GAP_WARNING_FROM = 8
 
 @dataclass(frozen=True, kw_only=True)
 class PlanWarning:
-    """Something about a plan that costs speed or memory without being an error.
+    """Something about a plan that its user would want to know before serving with it.
 
-    kind: stable identifier (`largest-batch-not-captured`, `unreachable-bucket`, `wide-gap`,
-        `unused-bucket`, `leaves-graph`).
+    kind: stable identifier, such as `largest-batch-not-captured`.
     message: what it means, with the numbers, and what to change.
+    severity: `error` where steps leave the graph or capture cannot succeed; `warning` where the
+        plan works and costs speed or memory for nothing.
     """
 
     kind: str
     message: str
+    severity: Literal["error", "warning"] = "warning"
 
     def to_dict(self) -> dict[str, str]:
-        return {"kind": self.kind, "message": self.message}
+        return {"kind": self.kind, "severity": self.severity, "message": self.message}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +78,7 @@ class BucketPlan:
         max_batch: the largest batch that the scheduler will ever form (`max_num_seqs`), when known.
 
     Raises:
-        GraphError: AI-GRAPH-001 when a size is not a positive integer or the order is wrong.
+        PlanInputError: AI-GRAPH-001 when a size is not a positive integer or the order is wrong.
     """
 
     sizes: tuple[int, ...]
@@ -85,14 +88,14 @@ class BucketPlan:
         limits = () if self.max_batch is None else (self.max_batch,)
         for size in (*self.sizes, *limits):
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise GraphError(
+                raise PlanInputError(
                     "AI-GRAPH-001",
                     f"a batch size of the plan is {size!r}",
                     rule="capture sizes and max_batch are integers of at least 1",
                     fix="remove the entry from the list of capture sizes",
                 )
         if any(a >= b for a, b in zip(self.sizes, self.sizes[1:], strict=False)):
-            raise GraphError(
+            raise PlanInputError(
                 "AI-GRAPH-001",
                 f"the capture sizes {list(self.sizes)} are not strictly ascending",
                 fix="build the plan with BucketPlan.of(sizes), which sorts and removes repetitions",
@@ -161,6 +164,7 @@ class BucketPlan:
         if top is None:
             yield PlanWarning(
                 kind="largest-batch-not-captured",
+                severity="error",
                 message=(
                     f"batches of {self.largest + 1} to {self.max_batch} rows leave the graph: the "
                     f"largest capture size is {self.largest}; add {self.max_batch} to the sizes"
@@ -210,6 +214,7 @@ class BucketPlan:
         if report.eager_steps:
             yield PlanWarning(
                 kind="leaves-graph",
+                severity="error",
                 message=(
                     f"{report.eager_steps} steps of the histogram are larger than the largest "
                     f"capture size {self.largest} and run eagerly"

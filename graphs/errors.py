@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kernels_npu.errors import AscendInferError
+from kernels_npu.errors import AscendInferError, UsageError
 
 if TYPE_CHECKING:
     from graphs.report import VerificationReport
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 class GraphError(AscendInferError):
     """A decode graph cannot be planned, captured or replayed as asked (family GRAPH)."""
+
+
+class PlanInputError(GraphError, UsageError):
+    """What a bucket plan was asked for contradicts itself or cannot be read."""
 
 
 class VerificationError(AscendInferError):

@@ -84,7 +84,12 @@ def test_the_largest_batch_that_is_no_capture_size(max_batch: int, text: str) ->
     (warning,) = plan.warnings()
     assert warning.kind == "largest-batch-not-captured"
     assert text in warning.message and str(max_batch) in warning.message
-    assert warning.to_dict() == {"kind": warning.kind, "message": warning.message}
+    severity = "warning" if max_batch == 30 else "error"
+    assert warning.to_dict() == {
+        "kind": warning.kind,
+        "severity": severity,
+        "message": warning.message,
+    }
 
 
 def test_buckets_beyond_the_largest_batch() -> None:
