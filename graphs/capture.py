@@ -1,4 +1,4 @@
-"""Capturing one graph: warm up on a side stream, record, keep the first error that is raised."""
+"""Capturing one graph: record on a side stream, keep the first error that is raised."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from graphs.errors import GraphError
 from kernels_npu import registry
 
 StepFn = Callable[[DecodeBatch], torch.Tensor]
+#: The CANN runtime's number for work given to a capture that has failed already.
+_INVALIDATED = 507903
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,24 +48,22 @@ def capture_graph(
     *,
     pool: Any,
     stream: Any,
-    warmups: int,
 ) -> CapturedStep:
     """A graph that runs `step(inputs)` and stores the result in `logits`.
+
+    The step has been warmed up on the same stream before (`graphs.warmup`). Its result is held by
+    nobody afterwards, so that the pool gives its memory to what is captured next.
 
     Args:
         inputs: slices of static buffers, filled with rows that the step may safely compute.
         logits: slice of the static logits, [rows, vocab].
         pool: from `api.new_pool()`; graphs that never replay at the same time may share one.
-        stream: a side stream, for the warm-up and the capture alike: libraries keep workspaces
-            per stream, and one that is first needed while recording would be allocated inside
-            the graph.
-        warmups: eager runs before recording.
+        stream: a side stream.
 
     Raises:
         GraphError: AI-GRAPH-008 when the step's result does not fit `logits`.
         Exception: whatever the step, or else the capture, raised first.
     """
-    _warm_up(api, step, inputs, logits, stream, warmups)
     graph = api.new_graph()
     first: BaseException | None = None
     try:
@@ -75,30 +75,19 @@ def capture_graph(
                 raise
     except Exception as error:
         # Ending an invalidated capture raises again, and that error hides why it is invalid.
-        if first is not None and error is not first:
-            raise first from error
-        raise
+        raise _cause(error if first is None else first) from error
     return CapturedStep(graph=graph, launches=dict(launches))
 
 
-def _warm_up(
-    api: DeviceApi,
-    step: StepFn,
-    inputs: DecodeBatch,
-    logits: torch.Tensor,
-    stream: Any,
-    warmups: int,
-) -> None:
-    before = api.current_stream()
-    stream.wait_stream(before)
-    with api.use_stream(stream):
-        for _ in range(warmups):
-            _check_logits(step(inputs), logits)
-    before.wait_stream(stream)
-    api.synchronize()
+def _cause(error: BaseException) -> BaseException:
+    """What invalidated a capture, if `error` only says that it is invalid and knows why."""
+    while getattr(error, "acl_error", None) == _INVALIDATED and error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
-def _check_logits(logits: torch.Tensor, target: torch.Tensor) -> None:
+def check_logits(logits: torch.Tensor, target: torch.Tensor) -> None:
+    """Refuse a step whose result does not fit the static logits: AI-GRAPH-008."""
     if (logits.shape, logits.dtype, logits.device) != (target.shape, target.dtype, target.device):
         raise GraphError(
             "AI-GRAPH-008",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -82,7 +82,8 @@ class DeviceApi:
 
     def new_pool(self) -> Any:
         """A handle under which several graphs share their private memory."""
-        return self._namespace.graph_pool_handle()
+        with self.on_device():
+            return self._namespace.graph_pool_handle()
 
     @contextlib.contextmanager
     def capture(
@@ -99,19 +100,21 @@ class DeviceApi:
                 `global`, `thread_local` or `relaxed`.
         """
         before = self.current_stream()
-        try:
-            with self._namespace.graph(
-                graph, pool=pool, stream=stream, capture_error_mode=error_mode
-            ):
-                yield
-        finally:
-            self._namespace.set_stream(before)
+        with self.on_device():  # setting a stream makes its device current
+            try:
+                with self._namespace.graph(
+                    graph, pool=pool, stream=stream, capture_error_mode=error_mode
+                ):
+                    yield
+            finally:
+                self._namespace.set_stream(before)
 
     def is_capturing(self) -> bool:
-        """Whether the current stream is recording; always False without graphs."""
+        """Whether the device's current stream is recording; always False without graphs."""
         if not self.supports_graphs:
             return False
-        return bool(self._namespace.is_current_stream_capturing())
+        with self.on_device():
+            return bool(self._namespace.is_current_stream_capturing())
 
     def replay_counters(self) -> ReplayCounters | None:
         """The device's own count of replays and of kernels launched by them; None if it keeps none.
@@ -126,7 +129,26 @@ class DeviceApi:
         launches = sum(seen.replayed_launches.values()) + sum(seen.replayed_ops.values())
         return ReplayCounters(replays=seen.replays, launches=launches)
 
+    def compiled_kernels(self) -> int:
+        """Kernels made ready for their first launch so far; stays 0 where nobody counts them."""
+        if not self.simulated:
+            return 0
+        from kernels_npu.sim.device import counters
+
+        return counters.snapshot().compilations
+
     # ----------------------------------------------------------------- streams
+
+    def free_streams(self) -> int | None:
+        """Streams that graphs may still occupy; None where the device does not say.
+
+        torch_npu has no name for the runtime's count, and CUDA has no limit.
+        """
+        if not self.simulated:
+            return None
+        from kernels_npu.sim.device import state
+
+        return state.device_state(self.device.index).free_streams
 
     def new_stream(self) -> Any:
         """A stream other than the default one, as capture requires."""
@@ -196,6 +218,17 @@ class DeviceApi:
         if sleep is not None:
             sleep(20_000_000)  # cycles
 
+    @contextlib.contextmanager
+    def peak_memory(self) -> Iterator[Callable[[], int | None]]:
+        """Tells how many bytes more than before it the body has had allocated at once.
+
+        The device's own peak figures start anew.
+        """
+        ns = self._namespace
+        ns.reset_peak_memory_stats(self.device)
+        before = ns.memory_allocated(self.device)
+        yield lambda: ns.max_memory_allocated(self.device) - before
+
 
 class CpuDeviceApi(DeviceApi):
     """The CPU: no graphs and no streams; every copy is done when the call returns."""
@@ -232,6 +265,10 @@ class CpuDeviceApi(DeviceApi):
 
     def stall(self) -> None:
         return None
+
+    @contextlib.contextmanager
+    def peak_memory(self) -> Iterator[Callable[[], int | None]]:
+        yield lambda: None
 
 
 def device_api(device: torch.device | str) -> DeviceApi:

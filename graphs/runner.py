@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -20,7 +20,10 @@ from graphs.buffers import TENSOR_NAMES, DecodeBuffers
 from graphs.capture import CapturedStep, StepFn, capture_graph
 from graphs.device_api import DeviceApi
 from graphs.errors import GraphError, capture_failed, leaves_graph, moved
+from graphs.preflight import PreflightFinding, check_setup, check_warm_up, report
 from graphs.stats import EagerReason, RunnerStats
+from graphs.turns import RUNNER, Turn, capture_turn, pool_turn
+from graphs.warmup import warm_up
 
 _log = logging.getLogger(__name__)
 
@@ -39,14 +42,20 @@ class DecodeGraphRunner:
         api: from `device_api(device)`.
         strict: raise instead of running a step eagerly.
         enabled: False runs every step eagerly, counted as `EagerReason.DISABLED`.
-        warmups: eager runs of `step` before each capture, so that kernels are compiled, binaries
-            loaded and workspaces allocated before recording starts; at least 1.
+        warmups: eager runs of `step` per bucket before the first capture, so that kernels are
+            compiled, binaries loaded and workspaces allocated before recording starts; at least 1.
+            From 2 on, preflight sees whether the last run still compiled something.
+        pool: another runner's `pool`, or a handle from `api.new_pool()`. Runners that share one
+            hold their intermediate results in the same memory and cannot run at the same time.
+            None gives this runner a pool of its own.
         watch: returns further tensors by name that graphs hold addresses of (KV cache, weights).
             They are compared by `check_addresses(everything=True)`, the static buffers before
             every replay.
 
-    A runner is used by one thread at a time. `run` returns a view of the static logits: read or
-    copy it before the next `run`.
+    A runner is used by one thread at a time, any thread; a second one is refused. Nothing runs
+    while a runner of the same process captures. `run` works on the device's current stream and
+    orders it after the stream of the last step. It returns a view of the static logits: read or
+    copy it, on that stream, before the next `run`.
 
     Raises:
         GraphError: AI-GRAPH-004 when the buffers are smaller than the largest bucket
@@ -64,6 +73,7 @@ class DecodeGraphRunner:
         enabled: bool = True,
         warmups: int = 2,
         watch: WatchFn | None = None,
+        pool: Any = None,
     ) -> None:
         if plan.largest > buffers.max_batch or warmups < 1:
             raise GraphError(
@@ -85,7 +95,10 @@ class DecodeGraphRunner:
         self._watch = watch
         self._graphs: dict[int, CapturedStep] = {}
         self._failures: dict[int, BaseException] = {}
+        self._turn = Turn(RUNNER)
+        self._shared_pool = pool
         self._pool: Any = None
+        self._pool_turns: dict[int, Turn] = {}
         self._addresses: tuple[int, ...] = ()
         self._watched: dict[str, int] = {}
 
@@ -101,65 +114,103 @@ class DecodeGraphRunner:
         """Bucket -> the first exception of its last capture."""
         return dict(self._failures)
 
+    @property
+    def pool(self) -> Any:
+        """Handle of the memory pool that captures go to; None before the first `capture()`."""
+        return self._shared_pool if self._pool is None else self._pool
+
     def capture(self) -> RunnerStats:
         """Capture every bucket of the plan, the largest first, all in one memory pool.
 
-        Existing graphs are dropped first. A bucket whose capture fails is left to eager execution
-        with the first exception kept in `failures`; the others go on. Without graphs (disabled, or
-        a device that has none) nothing is captured.
+        Existing graphs are dropped first, and what preflight finds is in `stats.preflight`: after
+        an error there, and for a bucket whose warm-up or capture fails, steps run eagerly with the
+        first exception kept in `failures`; the other buckets go on. Without graphs (disabled, or a
+        device that has none) nothing is captured.
 
         Raises:
-            GraphError: AI-GRAPH-007 in strict mode when a capture fails, AI-GRAPH-008 when the step
-                returns logits of another shape, dtype or device than the static buffer.
+            GraphError: AI-GRAPH-008 when the step returns logits of another shape, dtype or device
+                than the static buffer; AI-GRAPH-020 or -022 when another thread is using the
+                runner or capturing. In strict mode also AI-GRAPH-007 when a capture fails, and,
+                before anything is captured, the first error of preflight (AI-GRAPH-023 .. -027).
         """
-        self.reset()
-        if not (self.enabled and self.api.supports_graphs):
-            return self.stats
-        api = self.api
-        with api.on_device(), torch.no_grad():
-            api.synchronize()
-            self.stats.memory_before = api.memory()
-            stream = api.new_stream()
-            self._pool = api.new_pool()
-            self._remember_addresses()
-            for bucket in self.plan.capture_order:
-                # Padding only: neither warm-up nor capture can touch a KV slot, even while serving.
-                self.buffers.fill(DecodeBatch.empty(), bucket)
-                try:
-                    self._graphs[bucket] = capture_graph(
-                        api,
-                        self.step,
-                        self.buffers.slice(bucket),
-                        self.buffers.logits[:bucket],
-                        pool=self._pool,
-                        stream=stream,
-                        warmups=self._warmups,
-                    )
-                except Exception as error:  # noqa: BLE001 - any failure leaves the bucket eager
-                    self._note_failure(bucket, error)
-                    # What an aborted capture leaves behind (allocator state, a dead stream)
-                    # stays with it.
-                    stream, self._pool = api.new_stream(), api.new_pool()
-                else:
-                    self.stats.captures += 1
-            api.synchronize()
-            self.stats.memory_after = api.memory()
+        with self._turn.held(self.api.current_stream()), capture_turn.held():
+            self._reset()
+            self.stats.preflight = ()
+            if self.enabled and self.api.supports_graphs:
+                with self.api.on_device(), torch.no_grad():
+                    self._capture()
         return self.stats
+
+    def _capture(self) -> None:
+        api, plan, buffers, stats = self.api, self.plan, self.buffers, self.stats
+        api.synchronize()
+        stats.memory_before = api.memory()
+        self._remember_addresses()
+        if self._refused_by(check_setup(api, plan, buffers)):
+            return
+        # Padding only: neither warm-up nor capture can touch a KV slot, even while serving.
+        buffers.fill(DecodeBatch.empty(), max(plan.largest, 1))
+        stream, self._pool = api.new_stream(), self.pool or api.new_pool()
+        order = plan.capture_order
+        warm = warm_up(api, self.step, buffers, order, stream=stream, runs=self._warmups)
+        if self._refused_by(check_warm_up(api, warm)):
+            return
+        for bucket in order:
+            try:
+                if bucket in warm.failures:
+                    raise warm.failures[bucket]
+                self._graphs[bucket] = capture_graph(
+                    api,
+                    self.step,
+                    buffers.slice(bucket),
+                    buffers.logits[:bucket],
+                    pool=self._pool,
+                    stream=stream,
+                )
+            except Exception as error:  # noqa: BLE001 - any failure leaves the bucket eager
+                self._note_failure(bucket, error)
+                # What an aborted capture leaves behind (allocator state, a dead stream)
+                # stays with it.
+                stream, self._pool = api.new_stream(), api.new_pool()
+            else:
+                self._pool_turns[bucket] = pool_turn(str(api.device), self._pool)
+                stats.captures += 1
+        api.synchronize()
+        stats.memory_after = api.memory()
 
     def reset(self) -> None:
         """Drop all graphs and their memory; steps run eagerly until the next `capture()`."""
+        with self._turn.held():
+            self._reset()
+
+    def _reset(self) -> None:
         if self._graphs:
             self.api.synchronize()  # a graph in flight must not lose its memory
         for graph in self._graphs.values():
             graph.reset()
         self._graphs.clear()
+        self._pool_turns.clear()
         self._failures.clear()
         self.stats.capture_failures.clear()
         self._pool = None
 
+    def _refused_by(self, findings: Iterable[PreflightFinding]) -> bool:
+        """Whether an error is among the findings; every bucket is eager then."""
+        found = tuple(findings)
+        self.stats.preflight += found
+        report(found)
+        error = next((f.to_error() for f in found if f.severity == "error"), None)
+        if error is None:
+            return False
+        if self.strict:
+            raise error
+        for bucket in self.plan.capture_order:
+            self._note_failure(bucket, error)
+        return True
+
     def _note_failure(self, bucket: int, error: Exception) -> None:
         if isinstance(error, GraphError) and error.code == "AI-GRAPH-008":
-            self.reset()
+            self._reset()
             raise error
         traceback.clear_frames(error.__traceback__)  # their locals hold memory of the pool
         self._failures[bucket] = error
@@ -177,21 +228,33 @@ class DecodeGraphRunner:
 
         Raises:
             GraphError: AI-GRAPH-005 when the batch does not fit the static buffers; AI-GRAPH-006
-                when one of them moved since capture; AI-GRAPH-007, -009 or -010 in strict mode
-                when no graph can serve the batch.
+                when one of them moved since capture; AI-GRAPH-020 while another thread is in the
+                runner, -021 while another runner replays in the same pool, -022 during a capture;
+                AI-GRAPH-007, -009 or -010 in strict mode when no graph can serve the batch.
         """
         size = batch.size
         if size == 0:
             return self.buffers.logits[:0]
-        bucket = self.plan.bucket_for(size)
-        graph = None if bucket is None else self._graphs.get(bucket)
-        if bucket is None or graph is None:
-            return self._run_eager(batch, bucket)
-        self.check_addresses()
-        self.buffers.fill(batch, bucket)
-        graph.replay()
-        self.stats.count_replay(bucket, size)
-        return self.buffers.logits[:size]
+        capture_turn.refuse_while_taken()
+        stream = self.api.current_stream()
+        self._turn.take(stream)
+        try:
+            bucket = self.plan.bucket_for(size)
+            graph = None if bucket is None else self._graphs.get(bucket)
+            if bucket is None or graph is None:
+                return self._run_eager(batch, bucket)
+            pool = self._pool_turns[bucket]
+            pool.take(stream)
+            try:
+                self.check_addresses()
+                self.buffers.fill(batch, bucket)
+                graph.replay()
+            finally:
+                pool.give_back()
+            self.stats.count_replay(bucket, size)
+            return self.buffers.logits[:size]
+        finally:
+            self._turn.give_back()
 
     def run_eager(self, batch: DecodeBatch) -> torch.Tensor:
         """The step function on fresh device tensors; touches no static buffer and no counter."""

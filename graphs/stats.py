@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from graphs.device_api import MemoryFigures
+from graphs.preflight import PreflightFinding
 
 
 class EagerReason(str, enum.Enum):
@@ -31,6 +32,7 @@ class RunnerStats:
     rows, padded_rows: rows with and without a sequence, over all replays.
     eager: steps that did not use a graph, by reason.
     capture_failures: bucket -> the first exception of its last capture, as text.
+    preflight: what the last `capture()` found before recording, warnings included.
     memory_before, memory_after: device memory around the last `capture()`.
     """
 
@@ -40,6 +42,7 @@ class RunnerStats:
     padded_rows: int = 0
     eager: Counter[EagerReason] = field(default_factory=Counter)
     capture_failures: dict[int, str] = field(default_factory=dict)
+    preflight: tuple[PreflightFinding, ...] = ()
     memory_before: MemoryFigures = field(default_factory=MemoryFigures)
     memory_after: MemoryFigures = field(default_factory=MemoryFigures)
 
@@ -74,5 +77,6 @@ class RunnerStats:
             "eager_steps": self.eager_steps,
             "fallbacks": {reason.value: n for reason, n in self.eager.items()},
             "capture_failures": {str(b): text for b, text in self.capture_failures.items()},
+            "preflight": [finding.to_dict() for finding in self.preflight],
             "captured_bytes": self.captured_bytes,
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,6 +63,7 @@ class FakeBackend:
             **{class_name: Graph},
             graph=graph,
             set_stream=set_stream,
+            device=lambda device: contextlib.nullcontext(),
             current_stream=lambda device: backend.current,
             current_device=lambda: 1,
             device_count=lambda: 4,

@@ -7,7 +7,7 @@ import threading
 
 from kernels_npu.sim.device.capture import MODES, CaptureSession
 from kernels_npu.sim.device.errors import CaptureError, acl_text
-from kernels_npu.sim.device.state import StreamState, current, process
+from kernels_npu.sim.device.state import STREAMS_PER_DEVICE, StreamState, current, process
 
 
 def check_begin(captured: bool, stream: StreamState, mode: str) -> None:
@@ -63,6 +63,15 @@ def check_begin(captured: bool, stream: StreamState, mode: str) -> None:
             acl_error=107032,
             rule="one capture at a time",
             fix="end the running capture first",
+        )
+    if stream.device.free_streams < 1:
+        raise CaptureError(
+            "AI-CAP-021",
+            acl_text("aclmdlRICaptureBegin", 207008, "stream resources are insufficient"),
+            acl_error=207008,
+            rule=f"a device has {STREAMS_PER_DEVICE} streams over all processes; each graph "
+            "occupies one, and one for every side stream in it",
+            fix="capture fewer sizes, or reset graphs that are no longer replayed",
         )
 
 

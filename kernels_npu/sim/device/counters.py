@@ -15,7 +15,7 @@ class Snapshot:
     captures, replays: of whole graphs. eager_launches, replayed_launches: kernel name ->
     launches of TileLang kernels. eager_ops, replayed_ops: PyTorch operation -> executions on the
     device. empty_launches: kernel name -> launches left out because the grid was empty or no
-    byte was there.
+    byte was there. compilations: kernels made ready for their first launch.
     """
 
     captures: int
@@ -25,6 +25,7 @@ class Snapshot:
     eager_ops: Mapping[str, int]
     replayed_ops: Mapping[str, int]
     empty_launches: Mapping[str, int]
+    compilations: int
 
     @property
     def launches(self) -> dict[str, int]:
@@ -36,6 +37,7 @@ class _Counters:
     def __init__(self) -> None:
         self.captures = 0
         self.replays = 0
+        self.compilations = 0
         self.eager_launches: Counter[str] = Counter()
         self.replayed_launches: Counter[str] = Counter()
         self.eager_ops: Counter[str] = Counter()
@@ -56,12 +58,13 @@ def snapshot() -> Snapshot:
         eager_ops=MappingProxyType(dict(live.eager_ops)),
         replayed_ops=MappingProxyType(dict(live.replayed_ops)),
         empty_launches=MappingProxyType(dict(live.empty_launches)),
+        compilations=live.compilations,
     )
 
 
 def reset() -> None:
     """Start counting from zero."""
-    live.captures = live.replays = 0
+    live.captures = live.replays = live.compilations = 0
     for counter in (
         live.eager_launches,
         live.replayed_launches,

@@ -53,6 +53,7 @@ class NPUGraph:
         self._host_sources: list[torch.Tensor] = []
         self._ops: dict[str, int] = {}
         self._launches: dict[str, int] = {}
+        self._occupied = 0
 
     def capture_begin(
         self, pool: tuple[int, int] | None = None, capture_error_mode: str = "global"
@@ -62,7 +63,8 @@ class NPUGraph:
         Raises:
             CaptureError: AI-CAP-003 on the default stream, 004 on a graph that is captured already,
                 009 and 018 for environment settings that exclude capture, 010 for an unknown mode,
-                015 while another capture runs, 017 on an external stream.
+                015 while another capture runs, 017 on an external stream, 021 without a free
+                stream.
         """
         stream = current.streams[current.device]
         captured = self._steps is not None or self._session is not None
@@ -96,6 +98,8 @@ class NPUGraph:
             raise
         session.close()
         self._session = None
+        self._occupied = len(session.joined)
+        session.stream.device.graph_streams += self._occupied
         self._steps = session.steps
         self._calls = [step.run for step in session.steps]
         self._touched = list(session.touched.values())
@@ -174,6 +178,8 @@ class NPUGraph:
         self._host_sources = []
         pool, self._pool = self._pool, None
         if pool is not None:
+            pool.device.graph_streams -= self._occupied
+            self._occupied = 0
             pool.detach()
 
     def __del__(self) -> None:

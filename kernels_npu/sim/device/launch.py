@@ -53,6 +53,7 @@ def plan_of(kernel: Kernel) -> LaunchPlan:
         workspaces = (*kernel.workspace_idx, *automatic)
         noted = tuple(unwritten_outputs(kernel.compiled.lowered, kernel.out_idx, workspaces))
         plan = _plans[kernel] = LaunchPlan(func, kernel.out_idx, workspaces, noted)
+        live.compilations += 1
     return plan
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 #: Raw handles look like addresses: never 0, unique in the process, far from small integers.
 _HANDLE_BASE = 0x5EED_0000_0000
 _stream_ids = itertools.count(1)
+#: Streams that a device of A2, A3 and A5 has, over all processes; graphs occupy them too.
+STREAMS_PER_DEVICE = 1984
 
 
 class StreamState:
@@ -54,7 +56,7 @@ class DeviceState:
     single_stream: no stream but the default one has been used yet, so order needs no checking.
     queued: torch operations put into the host's task queue so far. drained: how many of them
     had been handed to the device when a raw stream handle was read, or the host waited, for
-    the last time.
+    the last time. graph_streams: how many streams captured graphs occupy.
     """
 
     def __init__(self, index: int) -> None:
@@ -67,6 +69,12 @@ class DeviceState:
         self.allocated = 0
         self.peak = 0
         self.reserved = 0
+        self.graph_streams = 0
+
+    @property
+    def free_streams(self) -> int:
+        """Streams that are left for graphs and for new `torch.npu.Stream`s."""
+        return STREAMS_PER_DEVICE - len(self.streams) - self.graph_streams
 
     def new_stream(self, *, external: bool = False) -> StreamState:
         """A stream that nothing orders against the others yet."""
@@ -113,12 +121,20 @@ class StreamOrderFinding:
 process = Process()
 
 
+class _Streams(dict[int, StreamState]):
+    """Current streams by device; devices may be added after a thread has started."""
+
+    def __missing__(self, index: int) -> StreamState:
+        stream = self[index] = process.devices[index].default_stream
+        return stream
+
+
 class _Current(threading.local):
     """The current device and, per device, the current stream of this thread."""
 
     def __init__(self) -> None:
         self.device = 0
-        self.streams: list[StreamState] = [d.default_stream for d in process.devices]
+        self.streams = _Streams()
 
 
 current = _Current()
@@ -146,7 +162,6 @@ def create_devices(count: int) -> None:
     for index in range(len(process.devices), count):
         device = DeviceState(index)
         process.devices.append(device)
-    current.streams.extend(d.default_stream for d in process.devices[len(current.streams) :])
 
 
 def drain(device: DeviceState) -> None:

@@ -9,8 +9,9 @@ import threading
 import pytest
 import torch
 
-from kernels_npu.sim.device import counters
+from kernels_npu.sim.device import counters, state
 from kernels_npu.sim.device.memory import host
+from kernels_npu.sim.device.state import current
 from tests.kernels_npu.sim.device.conftest import capture
 
 
@@ -293,6 +294,33 @@ def test_one_capture_at_a_time_and_no_replay_inside():
         torch.npu.NPUGraph().capture_begin()
     with pytest.raises(RuntimeError, match="AI-CAP-015"), torch.npu.graph(torch.npu.NPUGraph()):
         done.replay()
+
+
+def test_graphs_occupy_streams(monkeypatch):
+    device, side = current.streams[0].device, torch.npu.Stream()
+    x = torch.ones(4, device="npu")
+
+    def body():
+        main = torch.npu.current_stream()
+        side.wait_stream(main)
+        with torch.npu.stream(side):
+            y = x * 2
+        main.wait_stream(side)
+        return y
+
+    capture(lambda: x + 1)  # makes the streams that every capture uses
+    free = device.free_streams
+    plain, _ = capture(lambda: x + 1)
+    forked, _ = capture(body)
+    assert free - device.free_streams == 3
+    monkeypatch.setattr(state, "STREAMS_PER_DEVICE", 1984 - device.free_streams)
+    with pytest.raises(RuntimeError, match="AI-CAP-021") as error:
+        capture(lambda: x + 1)
+    assert error.value.acl_error == 207008 and torch.npu.current_stream() != side
+    plain.reset()
+    forked.reset()
+    assert device.free_streams == 3
+    capture(lambda: x + 1)
 
 
 def test_side_streams():
