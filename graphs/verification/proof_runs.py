@@ -60,15 +60,14 @@ class ProofRuns:
 
         The shape is the bucket's because libraries choose algorithms by shape: eager with fewer
         rows may differ in the last bits without anything being wrong with the graph. Without
-        `bucket` it is the one that the plan chooses for each batch.
+        `bucket` each batch keeps its size.
         """
         self._state.write(content)
-        plan, blocks = self._runner.plan, self._runner.buffers.max_blocks
+        blocks = self._runner.buffers.max_blocks
         before = self._runner.api.generator_states()
         logits = []
         for batch in batches:
-            rows = bucket or plan.bucket_for(batch.size) or batch.size
-            result = self._runner.run_eager(batch.padded(rows, blocks))
+            result = self._runner.run_eager(batch.padded(bucket or batch.size, blocks))
             logits.append(result[: batch.size].cpu())
         return Run(
             logits=tuple(logits),

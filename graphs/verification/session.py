@@ -82,7 +82,7 @@ def verify(
     jobs = list(_jobs(bench, rounds, depth))
     if invariance:
         jobs += [partial(_invariance, bench, b, reports) for b in runner.captured_buckets]
-    if soak:
+    if soak and runner.captured_buckets:
         jobs.append(partial(_soak, bench, soak, figures))
     saved, runner.stats = runner.stats, RunnerStats()
     try:
@@ -122,6 +122,8 @@ def _jobs(bench: Workbench, number_of_rounds: int, depth: Depth) -> Iterator[Job
     missing = [bucket for bucket in plan.sizes if bucket not in buckets]
     evidence.missing(bench.judge.findings, missing, runner.failures)
     deep = {"every-bucket": buckets, "smallest-bucket": buckets[:1], "off": ()}[depth]
+    if not buckets:
+        return
     for bucket in buckets:
         if bucket in deep:
             yield partial(inputs.dependence, bench, bucket)
@@ -152,7 +154,8 @@ def _soak(bench: Workbench, replays: int, figures: list[SoakFigures]) -> bool:
 
 
 def _require_graphs(runner: DecodeGraphRunner, rounds: int) -> None:
-    if runner.captured_buckets and rounds >= 1:
+    # Captures that failed are findings with their reasons; without a capture there is nothing.
+    if (runner.captured_buckets or runner.failures) and rounds >= 1:
         return
     raise VerificationError(
         "AI-VERIFY-003",

@@ -57,7 +57,7 @@ def soak(bench: Workbench, replays: int) -> SoakFigures | None:
             return None
         done += steps
     assert middle is not None  # replays >= 1
-    end = _held(bench)
+    end = _held(bench, last=True)
     counted = done - started
     figures = SoakFigures(
         replays=done,
@@ -103,13 +103,16 @@ def _turn(
     return True
 
 
-def _held(bench: Workbench) -> _Held:
+def _held(bench: Workbench, *, last: bool = False) -> _Held:
+    """The first figures are themselves held when the last are taken, so they count there too."""
     bench.runner.api.synchronize()
     gc.collect()
+    blocks = sys.getallocatedblocks()
+    objects = Counter(type(thing).__qualname__ for thing in gc.get_objects())
     return _Held(
         device=bench.runner.api.memory().allocated,
-        blocks=sys.getallocatedblocks(),
-        objects=Counter(type(thing).__qualname__ for thing in gc.get_objects()),
+        blocks=blocks if last else sys.getallocatedblocks(),
+        objects=objects,
     )
 
 

@@ -50,13 +50,14 @@ def _at_once(pairs: Sequence[Pair], scenarios: Sequence[Scenario]) -> list[Run]:
     for (_, state), scenario in zip(pairs, scenarios, strict=True):
         state.write(scenario.content)
     before = api.current_stream()
+    api.stall()  # both streams wait for it, so that they start at the same moment
+    streams = [api.new_stream() for _ in pairs]
+    for stream in streams:
+        stream.wait_stream(before)
     results: list[torch.Tensor] = []
     try:
-        for (runner, _), scenario in zip(pairs, scenarios, strict=True):
-            stream = api.new_stream()
-            stream.wait_stream(before)
+        for (runner, _), scenario, stream in zip(pairs, scenarios, streams, strict=True):
             with api.use_stream(stream):
-                api.stall()  # so that the second is enqueued before the first has run
                 results.append(runner.run(scenario.batch).clone())
         api.synchronize()
     except AscendInferError as error:

@@ -85,6 +85,7 @@ class Block:
         self.device = device = process.devices[index]
         self.stream = device.default_stream.uid
         device.allocated += nbytes
+        device.allocations += 1
         if device.allocated > device.peak:
             device.peak = device.allocated
 

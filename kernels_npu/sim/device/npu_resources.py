@@ -46,8 +46,9 @@ def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
 
 
 def memory_stats(device: DeviceLike = None) -> dict[str, int]:
-    """The figures above under the allocator's names."""
+    """The figures above under the allocator's names, and how many storages were ever made."""
     return {
+        "allocation.all.allocated": device_state(index_of(device)).allocations,
         "allocated_bytes.all.current": memory_allocated(device),
         "allocated_bytes.all.peak": max_memory_allocated(device),
         "reserved_bytes.all.current": memory_reserved(device),
@@ -56,7 +57,8 @@ def memory_stats(device: DeviceLike = None) -> dict[str, int]:
 
 def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
     """The same figures as lines of text."""
-    return "\n".join(f"{name}: {n:,} bytes" for name, n in memory_stats(device).items())
+    figures = memory_stats(device).items()
+    return "\n".join(f"{name}: {n:,} bytes" for name, n in figures if "bytes" in name)
 
 
 def empty_cache() -> None:

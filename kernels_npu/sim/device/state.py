@@ -67,6 +67,7 @@ class DeviceState:
         self.default_stream = StreamState(self, 0)
         self.streams: dict[int, StreamState] = {0: self.default_stream}
         self.allocated = 0
+        self.allocations = 0
         self.peak = 0
         self.reserved = 0
         self.graph_streams = 0
