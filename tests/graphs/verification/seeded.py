@@ -6,7 +6,6 @@ made: the step, the buffers, the staging, the runner, or what the process does a
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from unittest import mock
@@ -21,6 +20,7 @@ from graphs.device_api import DeviceApi
 from graphs.report import Finding
 from graphs.runner import DecodeGraphRunner
 from graphs.staging import StagingRing, StagingSlot
+from graphs.turns import POOL, Turn
 from graphs.verification import verify, verify_together
 from tests.graphs.harness import Rig, make_rig
 
@@ -234,16 +234,17 @@ def leaves_state(api: DeviceApi) -> Sequence[Finding]:
     return findings(make_rig(api, sizes=[2, 4], wrap_step=wrap))
 
 
-def two_runners(*, shared_pool: bool) -> Check:
-    """Two runners replay on two streams; with `shared_pool` their graphs share memory."""
+def two_runners(*, ordered: bool) -> Check:
+    """Two runners in one pool replay on two streams; `ordered`: the pool's turns are respected."""
 
     def check(api: DeviceApi) -> Sequence[Finding]:
-        with contextlib.ExitStack() as stack:
-            if shared_pool:  # memory of a pool is reused on the stream that it was made on
-                pool, stream = api.new_pool(), api.new_stream()
-                stack.enter_context(mock.patch.object(api, "new_pool", return_value=pool))
-                stack.enter_context(mock.patch.object(api, "new_stream", return_value=stream))
-            first, second = (make_rig(api, num_blocks=48) for _ in range(2))
+        # Memory of a pool is reused on the stream that it was made for.
+        with mock.patch.object(api, "new_stream", return_value=api.new_stream()):
+            pool = api.new_pool()
+            first, second = (make_rig(api, num_blocks=48, pool=pool) for _ in range(2))
+        if not ordered:
+            turns = second.runner._pool_turns
+            turns.update({bucket: Turn(POOL) for bucket in turns})
         return verify_together(
             (first.runner, first.model.state), (second.runner, second.model.state), rounds=20
         )
@@ -303,7 +304,7 @@ TWINS: dict[str, Twin] = {
         check=chooses_wrong_bucket, code="AI-VERIFY-013", says="belongs to bucket 1"
     ),
     "two runners, one pool": Twin(
-        check=two_runners(shared_pool=True),
+        check=two_runners(ordered=False),
         code="AI-VERIFY-020",
         npu_code="AI-STREAM-007",
         npu_says="memory pool",

@@ -41,4 +41,4 @@ def test_without_a_fault_nothing_is_found(device: DeviceApi) -> None:
     report.raise_for_findings()
     assert report.soak is not None and report.soak.replays == 400 and not report.soak.drifted
     assert [bucket.bucket for bucket in report.invariance] == [1, 2, 4]
-    assert not two_runners(shared_pool=False)(device)
+    assert not two_runners(ordered=True)(device)
