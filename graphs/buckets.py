@@ -43,13 +43,14 @@ class PaddingReport:
 
     rows: rows that carry a sequence, in steps that a graph serves.
     padded_rows: rows added by rounding up to a bucket.
-    steps_by_bucket: graph steps per bucket, every bucket of the plan is a key.
+    steps_by_bucket, padded_by_bucket: graph steps and padded rows of each bucket of the plan.
     eager_steps: steps whose batch is larger than the largest bucket.
     """
 
     rows: int
     padded_rows: int
     steps_by_bucket: Mapping[int, int]
+    padded_by_bucket: Mapping[int, int]
     eager_steps: int
 
     @property
@@ -64,6 +65,7 @@ class PaddingReport:
             "padded_rows": self.padded_rows,
             "waste": self.waste,
             "steps_by_bucket": {str(bucket): n for bucket, n in self.steps_by_bucket.items()},
+            "padded_by_bucket": {str(bucket): n for bucket, n in self.padded_by_bucket.items()},
             "eager_steps": self.eager_steps,
         }
 
@@ -137,8 +139,8 @@ class BucketPlan:
 
         Steps with an empty batch compute nothing and are not counted.
         """
-        steps = dict.fromkeys(self.sizes, 0)
-        rows = padded = eager = 0
+        steps, padded = (dict.fromkeys(self.sizes, 0) for _ in range(2))
+        rows = eager = 0
         for batch_size, count in histogram.items():
             if batch_size == 0:
                 continue
@@ -148,9 +150,13 @@ class BucketPlan:
                 continue
             steps[bucket] += count
             rows += batch_size * count
-            padded += (bucket - batch_size) * count
+            padded[bucket] += (bucket - batch_size) * count
         return PaddingReport(
-            rows=rows, padded_rows=padded, steps_by_bucket=steps, eager_steps=eager
+            rows=rows,
+            padded_rows=sum(padded.values()),
+            steps_by_bucket=steps,
+            padded_by_bucket=padded,
+            eager_steps=eager,
         )
 
     def warnings(self, histogram: Mapping[int, int] | None = None) -> tuple[PlanWarning, ...]:

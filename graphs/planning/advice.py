@@ -18,10 +18,11 @@ _BETTER_PLAN = 2
 
 
 def off_stride(plan: BucketPlan, given: BucketPlan) -> Iterator[PlanWarning]:
-    """What vLLM makes of the list `given`: `plan`, the sizes up to `max_num_seqs`.
+    """What vLLM makes of the list `given`: `plan`, which has the sizes up to `max_num_seqs` only.
 
     Its dispatcher has no full decode graphs beyond, so a larger size does not help: batches between
-    the largest size of `plan` and `max_num_seqs` leave the full graph.
+    the largest size of `plan` and `max_num_seqs` leave the full graph. For pieces, `plan` is
+    `given` as it stands.
     """
     beyond = [size for size in given.sizes if size not in plan.sizes]
     if beyond:
@@ -33,7 +34,7 @@ def off_stride(plan: BucketPlan, given: BucketPlan) -> Iterator[PlanWarning]:
             ),
         )
     largest = plan.max_batch
-    if largest is None or plan.largest == largest:
+    if largest is None or plan.largest >= largest:
         return
     settings = " or ".join(str(n) for n in (plan.largest, -(-largest // 8) * 8) if n)
     yield PlanWarning(
@@ -41,7 +42,7 @@ def off_stride(plan: BucketPlan, given: BucketPlan) -> Iterator[PlanWarning]:
         severity="error",
         message=(
             f"max_num_seqs={largest} is not a capture size, so at full load batches of "
-            f"{plan.largest + 1} to {largest} leave the full decode graph (vllm-ascend#16049 "
+            f"{plan.largest + 1} to {largest} leave the decode graph (vllm-ascend#16049 "
             f"reports steps 7.5 times slower); add {largest} to cudagraph_capture_sizes, or set "
             f"max_num_seqs to {settings} and capture that"
         ),

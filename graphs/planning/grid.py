@@ -44,11 +44,13 @@ class GridPlan:
     shapes: ascending; the last one is the largest batch with the longest sequence.
     cost: of a step in a graph of a shape.
     total_cost: of all steps of the histogram that was planned for, each in its cheapest shape.
+    full_width_cost: the same with the best one-axis plan of as many graphs, all of full width.
     """
 
     shapes: tuple[Shape, ...]
     cost: CellCost
     total_cost: Fraction
+    full_width_cost: Fraction
 
     def bucket_for(self, batch: int, blocks: int) -> Shape | None:
         """The cheapest shape that holds the step; None when none does."""
@@ -100,19 +102,31 @@ def plan_grid(
     widths = _candidates(steps, 1, max_blocks)
     by_row = _blocks_by_row(steps, rows)
     shapes = _stack(rows, widths, by_row, max_graphs, cost)
-    plan = GridPlan(shapes=tuple(sorted(shapes)), cost=cost, total_cost=Fraction(0))
-    total = Fraction(0)
-    for key, count in steps.items():
-        shape = plan.bucket_for(*key)
-        assert shape is not None  # the corner holds every step
-        total += cost.of(*shape) * count
-    return GridPlan(shapes=plan.shapes, cost=cost, total_cost=total)
+    return GridPlan(
+        shapes=tuple(sorted(shapes)),
+        cost=cost,
+        total_cost=sum(
+            (_cheapest(shapes, key, cost) * count for key, count in steps.items()), Fraction(0)
+        ),
+        full_width_cost=best_covers(
+            _marginal(steps, 0), rows, lambda r: cost.of(r, max_blocks), max_graphs=max_graphs
+        )[-1].cost,
+    )
 
 
-def _candidates(steps: JointSteps, axis: int, top: int) -> list[int]:
+def _cheapest(shapes: Sequence[Shape], step: Shape, cost: CellCost) -> Fraction:
+    return min(cost.of(*s) for s in shapes if s[0] >= step[0] and s[1] >= step[1])
+
+
+def _marginal(steps: JointSteps, axis: int) -> Counter[int]:
     marginal: Counter[int] = Counter()
     for key, count in steps.items():
         marginal[key[axis]] += count
+    return marginal
+
+
+def _candidates(steps: JointSteps, axis: int, top: int) -> list[int]:
+    marginal = _marginal(steps, axis)
     observed = sorted({*marginal, top})
     if len(observed) <= MAX_CANDIDATES:
         return observed
@@ -174,12 +188,10 @@ def _shelf(
 
 
 def joint_of(steps: Mapping[int, int], max_blocks: int) -> dict[tuple[int, int], int]:
-    """Steps of every batch size spread evenly over 1 to `max_blocks` blocks.
+    """Steps of every batch size spread evenly over up to `MAX_CANDIDATES` lengths.
 
     What to assume when only batch sizes are known: lengths do not depend on the batch.
     """
-    return {
-        (batch, blocks): count
-        for batch, count in steps.items()
-        for blocks in range(1, max_blocks + 1)
-    }
+    parts = min(max_blocks, MAX_CANDIDATES)
+    lengths = [-(-max_blocks * part // parts) for part in range(1, parts + 1)]
+    return {(batch, blocks): count for batch, count in steps.items() for blocks in lengths}

@@ -30,7 +30,8 @@ class Conditions:
         context: tokens per sequence; None leaves attention out.
         block_size: tokens per cache block.
         dispatch: who picks the graph of a batch. The runner of this toolkit uses any size that is
-            large enough; vLLM has full decode graphs for sizes up to `max_num_seqs` only.
+            large enough, as vLLM does for pieces; for full decode graphs vLLM leaves out sizes
+            above `max_num_seqs`.
     """
 
     steps: Steps | None = None
@@ -85,7 +86,8 @@ def assess(given: BucketPlan, conditions: Conditions) -> PlanReport:
     plan, largest = given, given.max_batch or given.largest
     warnings: list[PlanWarning] = []
     if conditions.dispatch == "vllm":
-        plan = BucketPlan(full_decode_sizes(given.sizes, largest), max_batch=largest)
+        if conditions.topology.full_graphs:
+            plan = BucketPlan(full_decode_sizes(given.sizes, largest), max_batch=largest)
         warnings += advice.off_stride(plan, given)
     steps = uniform(largest) if conditions.steps is None else conditions.steps
     demand = StreamDemand(
@@ -102,13 +104,14 @@ def assess(given: BucketPlan, conditions: Conditions) -> PlanReport:
         if not ("off-stride-max-batch" in explained and warning.kind in _SAME_AS_OFF_STRIDE)
     ]
     warnings += advice.never_wins(plan, conditions.cost)
-    warnings += advice.better_sizes(plan, steps, conditions.cost)
+    if conditions.steps is not None:
+        warnings += advice.better_sizes(plan, conditions.steps, conditions.cost)
     warnings += advice.streams(demand)
     memory, shape = None, conditions.shape
-    if shape is not None and given.sizes:
+    if shape is not None and plan.sizes:
         memory = graph_memory(
             shape,
-            max_batch=given.largest,
+            max_batch=(given if conditions.topology.pieces else plan).largest,
             max_blocks=-(-(conditions.context or 1) // conditions.block_size),
             block_size=conditions.block_size,
         )

@@ -119,6 +119,19 @@ class Topology:
         return (self.full_graphs + self.pieces) * self.streams_per_graph
 
 
+def stream_budget(limit: StreamLimit) -> int:
+    """What graphs may take when others on the device need as much as vllm-ascend assumed.
+
+    1800 on a device of 2048 streams, which is the number vllm-ascend used up to 0.18.
+    """
+    return limit.streams - RESERVED
+
+
+def most_sizes(topology: Topology, limit: StreamLimit) -> int:
+    """Capture sizes that fit the budget, each captured in every way that `topology` asks for."""
+    return stream_budget(limit) // topology.streams_per_size
+
+
 @dataclass(frozen=True, kw_only=True)
 class StreamDemand:
     """The streams of a whole plan beside what there is.
@@ -143,16 +156,13 @@ class StreamDemand:
 
     @property
     def budget(self) -> int:
-        """What graphs may take when others on the device need as much as vllm-ascend assumed.
-
-        1800 on a device of 2048 streams, which is the number vllm-ascend used up to 0.18.
-        """
-        return self.limit.streams - RESERVED
+        """See `stream_budget`."""
+        return stream_budget(self.limit)
 
     @property
     def most_sizes(self) -> int:
         """Capture sizes that fit the budget."""
-        return self.budget // self.topology.streams_per_size
+        return most_sizes(self.topology, self.limit)
 
     @property
     def full_streams(self) -> int:

@@ -165,3 +165,15 @@ def test_a_report_as_json() -> None:
 def test_an_empty_list_serves_nothing() -> None:
     report = assess(BucketPlan.of([], max_batch=4), replace(A2, shape=CODER, context=300))
     assert not report.passed and report.streams.needed == 0 and report.memory is None
+
+
+def test_pieces_serve_decode_beyond_max_num_seqs() -> None:
+    plan = BucketPlan.of([1, 2, 4, 8, 16], max_batch=12)
+    pieces = replace(
+        A2, dispatch="vllm", topology=Topology(mode=CaptureMode.PIECEWISE, num_layers=2)
+    )
+    assert kinds(assess(plan, pieces)) == {"largest-batch-not-captured": "warning"}
+    both = replace(pieces, topology=replace(pieces.topology, mode=CaptureMode.FULL_AND_PIECEWISE))
+    assert kinds(assess(plan, both))["off-stride-max-batch"] == "error"
+    short = BucketPlan.of([1, 2, 4, 8], max_batch=12)
+    assert kinds(assess(short, pieces)) == {"off-stride-max-batch": "error"}

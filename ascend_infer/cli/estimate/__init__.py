@@ -1,0 +1,18 @@
+"""`ascend-infer estimate`: ledgers and plans from formulas, without a device."""
+
+from __future__ import annotations
+
+import argparse
+
+from ascend_infer.cli.estimate import buckets
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command and the estimates it can make."""
+    parser = commands.add_parser(
+        "estimate",
+        help="plan graphs from formulas, without a device",
+        description="Estimates from formulas with named constants; every figure is `modelled`.",
+    )
+    estimates = parser.add_subparsers(title="estimates", metavar="WHAT", required=True)
+    buckets.add_command(estimates)
