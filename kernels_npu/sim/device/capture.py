@@ -7,14 +7,18 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from kernels_npu.sim.device.errors import CaptureError, acl_text
 from kernels_npu.sim.device.ordering import Access, Touch, enqueue_recorded
 from kernels_npu.sim.device.pool import GraphPool, Output, PoolSlot
+from kernels_npu.sim.device.stalls import Marker
 from kernels_npu.sim.device.state import StreamState, process
+
+if TYPE_CHECKING:
+    from kernels_npu.sim.device.task_groups import _NPUTaskGroupHandle
 
 #: The runtime calls behind blocking reads and copies, for messages.
 WAIT_CALL = "aclrtSynchronizeStreamWithTimeout"
@@ -24,19 +28,38 @@ MODES = ("global", "thread_local", "relaxed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One recorded piece of work. `run` does it; `kind` is `op`, `copy` or `kernel`."""
+    """One recorded piece of work. `run` does it.
+
+    kind: `op`, `copy`, `kernel`, or `marker` for what concerns the order of streams only.
+    writes: address and byte range of everything that it writes.
+    """
 
     run: Callable[[], Any]
     name: str
     kind: str
     stream: int
+    writes: tuple[tuple[int, int, int], ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        run: Callable[[], Any],
+        name: str,
+        kind: str,
+        stream: StreamState,
+        touched: Sequence[Touch],
+    ) -> Step:
+        """A step that touches what `touched` says."""
+        writes = tuple((t.block.base.data_ptr(), t.start, t.stop) for t in touched if t.write)
+        return cls(run=run, name=name, kind=kind, stream=stream.uid, writes=writes)
 
 
 class CaptureSession:
     """Everything between `capture_begin` and `capture_end`.
 
     pool_memory: address -> bytes of the pool's memory that the capture uses, also where no tensor
-    looks at it any more. host_sources: host tensors that a replay copies from.
+    looks at it any more. host_sources: host tensors that a replay copies from. calls: what a
+    replay runs, parallel to `steps`, once the capture has ended. group: the open task group.
     """
 
     def __init__(self, stream: StreamState, pool: GraphPool, mode: str) -> None:
@@ -52,6 +75,8 @@ class CaptureSession:
         self.touched: dict[int, Touch] = {}
         self.pool_memory: dict[int, int] = {}
         self.host_sources: list[torch.Tensor] = []
+        self.calls: list[Callable[[], Any]] = []
+        self.group: _NPUTaskGroupHandle | None = None
         self._outputs: dict[int, Output] = {}
         self._order: dict[int, list[Access]] = {}
         self._start = {stream.uid: stream.seq}
@@ -70,8 +95,13 @@ class CaptureSession:
         enqueue_recorded(stream, self._order, touched, name)
         for touch in touched:
             self._remember(touch)
-        self.steps.append(Step(run=run, name=name, kind=kind, stream=stream.uid))
+        self.steps.append(Step.of(run, name, kind, stream, touched))
         (self.launches if kind == "kernel" else self.ops)[name] += 1
+
+    def mark(self, stream: StreamState, marker: Marker, name: str) -> None:
+        """Append something that orders streams at each replay."""
+        self.check()
+        self.steps.append(Step.of(marker, name, "marker", stream, ()))
 
     def _remember(self, touch: Touch) -> None:
         """Note what a replay reads and writes.
@@ -86,6 +116,11 @@ class CaptureSession:
             self.pool_memory[key] = owner.memory.numel()
             self._outputs[key] = Output(weakref.ref(block), touch.start, touch.stop)
             return
+        self.touch(touch)
+
+    def touch(self, touch: Touch) -> None:
+        """Let replays read or write memory that is not of the pool."""
+        key = touch.block.base.data_ptr()
         old = self.touched.get(key)
         if old is not None:
             start, stop = min(old.start, touch.start), max(old.stop, touch.stop)

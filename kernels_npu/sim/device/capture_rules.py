@@ -92,6 +92,15 @@ def check_end(session: CaptureSession) -> None:
             acl_error=107036,
             fix="leave inner torch.npu.stream contexts before capture_end",
         )
+    if session.group is not None and session.error is None:
+        raise CaptureError(
+            "AI-CAP-022",
+            acl_text("aclmdlRICaptureEnd", 107033, "task group status")
+            + ": a task group is still open",
+            acl_error=107033,
+            rule="graph_task_group_end comes before the end of the capture",
+            fix="call torch.npu.graph_task_group_end(stream) in the capture",
+        )
     open_streams = session.unjoined()
     if open_streams and session.error is None:
         names = ", ".join(s.describe() for s in open_streams)

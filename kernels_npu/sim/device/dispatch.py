@@ -21,6 +21,7 @@ from kernels_npu.sim.device.counters import live
 from kernels_npu.sim.device.memory import CPU, device_index, wrap
 from kernels_npu.sim.device.ordering import enqueue, host_waits_for, stream_clock, touches
 from kernels_npu.sim.device.schemas import Kind, OpInfo, leaf_operations
+from kernels_npu.sim.device.stalls import refuse_behind
 from kernels_npu.sim.device.state import StreamState, current, drain
 
 Tensor = torch.Tensor
@@ -35,6 +36,8 @@ def submit(stream: StreamState, operands: Operands, written: int, op: str) -> in
     """Give an operation its place on `stream`; bit i of `written` marks operand i as written."""
     blocks = operands.blocks
     live.eager_ops[op] += 1
+    if stream.stalled is not None:
+        refuse_behind(stream, op)
     device = stream.device
     device.queued = queued = device.queued + 1
     for block in blocks:

@@ -19,6 +19,7 @@ from kernels_npu.sim.device.errors import CaptureError, NotSimulatedError, acl_t
 from kernels_npu.sim.device.in_flight import depart
 from kernels_npu.sim.device.ordering import Touch, enqueue, host_waits_for, stream_clock
 from kernels_npu.sim.device.pool import GraphPool, Output
+from kernels_npu.sim.device.stalls import StalledWork, refuse_behind
 from kernels_npu.sim.device.state import StreamState, current, process
 
 _pools: dict[tuple[int, int], GraphPool] = {}
@@ -33,7 +34,8 @@ def graph_pool_handle() -> tuple[int, int]:
 
 def is_current_stream_capturing() -> bool:
     """Whether the current stream is part of a capture."""
-    return current.streams[current.device].session is not None
+    session = current.streams[current.device].session
+    return session is not None and session is process.session
 
 
 class NPUGraph:
@@ -47,8 +49,10 @@ class NPUGraph:
         self._calls: list[Any] = []
         self._session: CaptureSession | None = None
         self._pool: GraphPool | None = None
-        self._touched: list[Touch] = []
+        self._touched: dict[int, Touch] = {}
         self._outputs: list[Output] = []
+        self._waits = False
+        self._replay: StalledWork | None = None
         self._pool_memory: dict[int, int] = {}
         self._host_sources: list[torch.Tensor] = []
         self._ops: dict[str, int] = {}
@@ -79,7 +83,7 @@ class NPUGraph:
 
         Raises:
             CaptureError: AI-CAP-006 on another stream, 007 for an unjoined side stream, 011 without
-                a begin, 013 after an error inside, 020 on another thread.
+                a begin, 013 after an error inside, 020 on another thread, 022 in a task group.
         """
         session = self._session
         if session is None:
@@ -101,8 +105,10 @@ class NPUGraph:
         self._occupied = len(session.joined)
         session.stream.device.graph_streams += self._occupied
         self._steps = session.steps
-        self._calls = [step.run for step in session.steps]
-        self._touched = list(session.touched.values())
+        self._calls = session.calls
+        self._calls += [step.run for step in session.steps]
+        self._waits = any(step.kind == "marker" for step in session.steps)
+        self._touched = session.touched
         self._outputs = session.outputs()
         self._pool_memory = session.pool_memory
         self._host_sources = session.host_sources
@@ -132,12 +138,17 @@ class NPUGraph:
                     fix="replay after the capture has ended",
                 )
             )
+        refuse_behind(stream, "the replay")
         self._take_place(stream)
         for source in self._host_sources:
             depart(stream, stream.seq, source)
-        with torch._C.DisableTorchFunction(), torch._C._AutoDispatchBelowADInplaceOrView():
-            for call in self._calls:
-                call()
+        if self._waits:
+            self._replay = StalledWork(stream, self._calls)
+            self._replay.go()
+        else:
+            with torch._C.DisableTorchFunction(), torch._C._AutoDispatchBelowADInplaceOrView():
+                for call in self._calls:
+                    call()
         live.replays += 1
         live.replayed_ops.update(self._ops)
         live.replayed_launches.update(self._launches)
@@ -151,10 +162,10 @@ class NPUGraph:
                 self._pool.enter(stream, self._pool_memory)
             alive = [(o.block(), o) for o in self._outputs]
             written = [Touch(b, o.start, o.stop, True) for b, o in alive if b is not None]
-            enqueue(stream, [*self._touched, *written], "graph replay")
+            enqueue(stream, [*self._touched.values(), *written], "graph replay")
             return
         stream.seq = seq = stream.seq + 1
-        for touch in self._touched:
+        for touch in self._touched.values():
             if touch.write:
                 touch.block.write = seq
             else:
@@ -171,9 +182,12 @@ class NPUGraph:
 
     def _release(self) -> None:
         self._steps = None
-        self._calls = []
-        self._touched = []
+        self._calls.clear()  # task groups of this graph look here
+        self._touched = {}
         self._outputs = []
+        if self._replay is not None:
+            self._replay.abandon()
+            self._replay = None
         self._pool_memory = {}
         self._host_sources = []
         pool, self._pool = self._pool, None
@@ -212,10 +226,10 @@ class NPUGraph:
         """
         raise NotSimulatedError(
             "AI-CAP-018",
-            "NPUGraph.update and task groups are not simulated",
-            rule="kernels here read lengths and tables from device memory, "
-            "so nothing needs an update",
-            fix="keep changing values in static device tensors and copy into them before replay",
+            "NPUGraph.update is not simulated",
+            rule="it updates the vendor's attention operators, which the simulated device lacks",
+            fix="bracket the operator with graph_task_group_begin and _end and update it with "
+            "graph_task_update_begin and _end, or keep changing values in device tensors",
         )
 
 
@@ -264,8 +278,10 @@ class graph:
         if auto_dispatch_capture:
             raise NotSimulatedError(
                 "AI-CAP-018",
-                "auto_dispatch_capture=True (task groups) is not simulated",
-                fix="leave it off and keep changing values in static device tensors",
+                "auto_dispatch_capture=True is not simulated",
+                rule="it brackets the vendor's attention operators, "
+                "which the simulated device lacks",
+                fix="bracket what needs an update with graph_task_group_begin and _end",
             )
         cls = type(self)
         if stream is None and cls.default_capture_stream is None:

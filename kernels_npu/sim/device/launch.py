@@ -15,6 +15,7 @@ from kernels_npu.sim.device.errors import StreamOrderError
 from kernels_npu.sim.device.launch_plan import LaunchPlan
 from kernels_npu.sim.device.memory import Block, block_of, empty
 from kernels_npu.sim.device.ordering import Touch, enqueue, extent
+from kernels_npu.sim.device.stalls import refuse_behind
 from kernels_npu.sim.device.state import StreamState, current, drain, process
 from kernels_npu.sim.device.streams import Stream, find_by_handle
 
@@ -163,6 +164,8 @@ def _take_place(
     tensors: list[tuple[int, torch.Tensor]],
     blocks: list[Block],
 ) -> None:
+    if state.stalled is not None:
+        refuse_behind(state, plan.name)
     if not state.device.single_stream or state is not state.device.default_stream:
         state.device.single_stream = False
         enqueue(state, _touches(plan, tensors, blocks), plan.name)

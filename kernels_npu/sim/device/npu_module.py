@@ -10,7 +10,14 @@ from typing import Any, NoReturn
 import torch
 
 from kernels_npu.sim.config import current_config
-from kernels_npu.sim.device import graph, npu_resources, rng, streams
+from kernels_npu.sim.device import (
+    external_events,
+    graph,
+    npu_resources,
+    rng,
+    streams,
+    task_groups,
+)
 from kernels_npu.sim.device.errors import NotSimulatedError
 from kernels_npu.sim.device.state import current, process
 from kernels_npu.sim.device.streams import DeviceLike, index_of
@@ -192,6 +199,11 @@ def build() -> types.ModuleType:
         "graph": graph.graph,
         "graph_pool_handle": graph.graph_pool_handle,
         "is_current_stream_capturing": graph.is_current_stream_capturing,
+        "graph_task_group_begin": task_groups.graph_task_group_begin,
+        "graph_task_group_end": task_groups.graph_task_group_end,
+        "graph_task_update_begin": task_groups.graph_task_update_begin,
+        "graph_task_update_end": task_groups.graph_task_update_end,
+        "ExternalEvent": external_events.ExternalEvent,
         "Generator": rng.Generator,
         "is_initialized": _true,
         "init": _nothing,

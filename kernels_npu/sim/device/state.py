@@ -11,6 +11,7 @@ from kernels_npu.sim.device.errors import DeviceError
 
 if TYPE_CHECKING:
     from kernels_npu.sim.device.capture import CaptureSession
+    from kernels_npu.sim.device.stalls import StalledWork
 
 #: Raw handles look like addresses: never 0, unique in the process, far from small integers.
 _HANDLE_BASE = 0x5EED_0000_0000
@@ -25,10 +26,11 @@ class StreamState:
     id: torch's number, 0 for the default stream of each device; uid is unique in the process.
     seq: number of the newest operation. known: stream id -> the newest operation of that
     stream which everything enqueued from now on comes after. session: the capture that this
-    stream is part of.
+    stream is part of, or the update of a task group on it. stalled: work that waits for an
+    external event.
     """
 
-    __slots__ = ("device", "external", "id", "known", "seq", "session", "uid")
+    __slots__ = ("device", "external", "id", "known", "seq", "session", "stalled", "uid")
 
     def __init__(self, device: DeviceState, stream_id: int, *, external: bool = False) -> None:
         self.device = device
@@ -37,6 +39,7 @@ class StreamState:
         self.seq = 0
         self.known: dict[int, int] = {}
         self.session: CaptureSession | None = None
+        self.stalled: StalledWork | None = None
         self.external = external
 
     @property

@@ -11,6 +11,7 @@ import torch
 from kernels_npu.sim.device.capture import CaptureSession, forbid
 from kernels_npu.sim.device.errors import CaptureError, DeviceError, acl_text
 from kernels_npu.sim.device.ordering import host_waits_for, join, stream_clock
+from kernels_npu.sim.device.stalls import refuse_waiting
 from kernels_npu.sim.device.state import (
     DeviceState,
     StreamState,
@@ -99,6 +100,7 @@ class Stream(torch.Stream):
     def synchronize(self) -> None:
         """Wait for all work of this stream."""
         forbid("aclrtSynchronizeStreamWithTimeout")
+        refuse_waiting(self._state.device, self._state)
         drain(self._state.device)
         host_waits_for(stream_clock(self._state))
 
@@ -308,6 +310,7 @@ def synchronize(device: DeviceLike = None) -> None:
     """Wait for all streams of a device."""
     forbid("aclrtSynchronizeDeviceWithTimeout")
     state = device_state(index_of(device))
+    refuse_waiting(state)
     drain(state)
     for stream in state.streams.values():
         host_waits_for({stream.uid: stream.seq})
