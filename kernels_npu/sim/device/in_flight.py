@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from kernels_npu.sim.device.ordering import caller, on_host_wait, report
+from kernels_npu.sim.device.ordering import caller, on_host_wait, unordered
 from kernels_npu.sim.device.pinned import is_pinned
 from kernels_npu.sim.device.state import StreamState, process
 
@@ -85,7 +85,7 @@ def _judge(flight: Flight) -> None:
     if not flight.changed():
         return
     at = f" ({flight.where})" if flight.where else ""
-    report(
+    unordered(
         "AI-STREAM-006",
         f"page-locked host memory of {tuple(flight.source.shape)} {flight.source.dtype} was "
         f"written while the asynchronous copy from it on {flight.stream.describe()}{at} was in "

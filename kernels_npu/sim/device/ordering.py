@@ -134,7 +134,7 @@ def _report(stream: StreamState, old: Access, touch: Touch, seq: int, op: str, w
         f"{kind}: {op} on {stream.describe()}{_at(where)} and {old.op} on stream {old.stream}"
         f"{_at(old.where)} touch the same {high - low} bytes and nothing orders them"
     )
-    report(
+    unordered(
         "AI-STREAM-001",
         what,
         rule="streams are asynchronous: work on two streams is ordered only by an event, "
@@ -146,7 +146,7 @@ def _report(stream: StreamState, old: Access, touch: Touch, seq: int, op: str, w
     )
 
 
-def report(
+def unordered(
     code: str,
     what: str,
     *,

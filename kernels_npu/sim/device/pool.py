@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from kernels_npu.sim.device.memory import CPU, Block, poisoned, wrap
-from kernels_npu.sim.device.ordering import caller, report
+from kernels_npu.sim.device.ordering import caller, unordered
 from kernels_npu.sim.device.state import DeviceState, StreamState, process
 
 #: Requests are rounded up to this, as the caching allocator does, so that freed pool
@@ -91,7 +91,7 @@ class GraphPool:
         if not clashes:
             return
         old = next(iter(clashes.values()))
-        report(
+        unordered(
             "AI-STREAM-007",
             f"two graph replays, on {old.stream.describe()}{old.at} and on "
             f"{stream.describe()}{now.at}, use the same {sum(memory[at] for at in clashes):,} "
