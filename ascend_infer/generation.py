@@ -176,10 +176,19 @@ def graph_summary(session: Session) -> dict[str, Any]:
 
 
 def verify_replay(
-    session: Session, *, rounds: int, every_bucket: bool, report: Reporter
+    session: Session,
+    *,
+    rounds: int,
+    every_bucket: bool,
+    report: Reporter,
+    invariance: bool = False,
+    soak: int = 0,
 ) -> VerificationReport | None:
-    """Compare eager with replay on the session's graphs; None when it has none."""
-    if not session.runner.captured_buckets:
+    """Compare eager with replay on the session's graphs; None when none were to be captured.
+
+    Buckets whose capture failed are findings of the report.
+    """
+    if not (session.runner.captured_buckets or session.runner.failures):
         return None
     block_size = session.options.block_size
     report.stage("verify eager vs replay", total=None)
@@ -191,6 +200,9 @@ def verify_replay(
         # simulated step.
         max_context=min(2 * block_size, session.model.config.max_position),
         depth="every-bucket" if every_bucket else "smallest-bucket",
+        invariance=invariance,
+        soak=soak,
+        layers=session.model,
         progress=lambda done, _total: report.step(done),
     )
 

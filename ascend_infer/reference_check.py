@@ -169,6 +169,15 @@ def compare_logits(
     )
 
 
+def rounding_limit(
+    rounding: float, reference: torch.Tensor, dtype: torch.dtype, num_layers: int
+) -> float:
+    """How far a correct decoder may be off, given what the reference itself loses in `dtype`."""
+    limit = max(_FLOAT32_TOLERANCE, _ROUNDING_FACTOR * rounding)
+    # A reference that overflows in this dtype says nothing about rounding.
+    return limit if math.isfinite(limit) else logit_tolerance(reference, dtype, num_layers)
+
+
 def logit_tolerance(reference: torch.Tensor, dtype: torch.dtype, num_layers: int) -> float:
     """The change of a difference between two logits that rounding explains.
 

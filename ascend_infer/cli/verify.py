@@ -11,6 +11,7 @@ from ascend_infer.cli import options
 if TYPE_CHECKING:
     from ascend_infer.progress import Reporter
     from ascend_infer.session import SessionOptions
+    from ascend_infer.verification.replay import ReplayOptions
     from ascend_infer.verification.result import CheckReport, CheckResult
 
 #: Prompts of different lengths: a batch of three is padded to bucket 4.
@@ -56,6 +57,19 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         type=options.integer(1),
         default=3,
         help="block, model: rounds of eager vs replay per bucket (default: 3)",
+    )
+    group.add_argument(
+        "--invariance",
+        action="store_true",
+        help="block, model: also report whether a row's bits depend on the batch it is in",
+    )
+    group.add_argument(
+        "--soak",
+        type=options.integer(1),
+        default=0,
+        metavar="N",
+        help="block, model: replay the same steps N times and look for drift and leaks "
+        "(1000 is plenty)",
     )
     group.add_argument(
         "--batch", type=options.integer(1), default=3, help="block, model: sequences (default: 3)"
@@ -138,7 +152,7 @@ def _block(arguments: argparse.Namespace, reporter: Reporter) -> CheckReport:
         device,
         _session_options(arguments, device, arguments.batch, 2 * arguments.block_size),
         layers=arguments.layers,
-        rounds=arguments.rounds,
+        replay=_replay_options(arguments),
         simulation=options.simulation(arguments),
         reporter=reporter,
     )
@@ -162,9 +176,17 @@ def _model(arguments: argparse.Namespace, reporter: Reporter) -> CheckReport:
         _session_options(arguments, device, len(prompts), longest),
         prompts,
         steps=arguments.steps,
-        rounds=arguments.rounds,
+        replay=_replay_options(arguments),
         simulation=options.simulation(arguments),
         reporter=reporter,
+    )
+
+
+def _replay_options(arguments: argparse.Namespace) -> ReplayOptions:
+    from ascend_infer.verification.replay import ReplayOptions
+
+    return ReplayOptions(
+        rounds=arguments.rounds, invariance=arguments.invariance, soak=arguments.soak
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -47,8 +49,17 @@ class DecoderModel:
         weights = {"embedding": self.weights.embedding, "head": self.weights.head}
         return {**weights, **self.cache.by_name()}
 
-    def decode(self, batch: DecodeBatch) -> torch.Tensor:
-        """Logits `[batch, vocab]` of the next token of every row.
+    @property
+    def num_layers(self) -> int:
+        """Decoder layers."""
+        return len(self.weights.layers)
+
+    def prefix(self, layers: int) -> Callable[[DecodeBatch], torch.Tensor]:
+        """`decode` with the first `layers` layers only, to find the one that goes wrong."""
+        return partial(self.decode, layers=layers)
+
+    def decode(self, batch: DecodeBatch, layers: int | None = None) -> torch.Tensor:
+        """Logits `[batch, vocab]` of the next token of every row, after all or some layers.
 
         Can be captured into a graph: all shapes follow from the batch size, nothing is read back.
         Rows of padding give finite numbers that mean nothing.
@@ -67,7 +78,7 @@ class DecoderModel:
                 self.config.sliding_window,
             )
 
-        hidden = self._layers(batch.token_ids, batch.positions, batch.slot_mapping, attend)
+        hidden = self._layers(batch.token_ids, batch.positions, batch.slot_mapping, attend, layers)
         return F.linear(hidden, self.weights.head)
 
     def prefill(
@@ -93,15 +104,16 @@ class DecoderModel:
         positions: torch.Tensor,
         slot_mapping: torch.Tensor,
         attend: _Attend,
+        layers: int | None = None,
     ) -> torch.Tensor:
-        """All decoder layers and the final norm: `[tokens, hidden]`.
+        """The first `layers` decoder layers (None: all) and the final norm: `[tokens, hidden]`.
 
         `residual` is updated in place; each norm adds the previous block's output to it first.
         """
         eps = self.config.rms_norm_eps
         residual = F.embedding(token_ids, self.weights.embedding)
         hidden = residual
-        for index, layer in enumerate(self.weights.layers):
+        for index, layer in enumerate(self.weights.layers[:layers]):
             if index == 0:
                 hidden = ops.rms_norm(residual, layer.input_norm, eps)
             else:
@@ -109,6 +121,8 @@ class DecoderModel:
             hidden = self._attention(index, layer, hidden, positions, slot_mapping, attend)
             hidden = ops.add_rms_norm(hidden, residual, layer.post_attention_norm, eps)
             hidden = F.linear(ops.silu_and_mul(F.linear(hidden, layer.gate_up)), layer.down)
+        if layers == 0:
+            return ops.rms_norm(residual, self.weights.final_norm, eps)
         return ops.add_rms_norm(hidden, residual, self.weights.final_norm, eps)
 
     def _attention(

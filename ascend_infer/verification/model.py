@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ascend_infer.devices import Device
 from ascend_infer.engine import Generation, Request, check_request
-from ascend_infer.generation import running, verify_replay
+from ascend_infer.generation import running
 from ascend_infer.model.weights import WeightSource
 from ascend_infer.progress import Reporter, Silent
 from ascend_infer.reference import require_reference
-from ascend_infer.reference_check import check_against_reference
+from ascend_infer.reference_check import check_against_reference, logit_tolerance
 from ascend_infer.session import Session, SessionOptions, open_session
 from ascend_infer.simulation import SimulationOptions
+from ascend_infer.verification.replay import ReplayOptions, replay_results
 from ascend_infer.verification.result import CheckReport, CheckResult
 from kernels_npu.errors import AscendInferError
 
@@ -25,7 +27,7 @@ def verify_model(
     prompts: Sequence[Sequence[int]],
     *,
     steps: int,
-    rounds: int,
+    replay: ReplayOptions,
     simulation: SimulationOptions,
     reporter: Reporter | None = None,
 ) -> CheckReport:
@@ -47,29 +49,13 @@ def verify_model(
         session.runner.capture()
         together = _decode(session, requests, report)
         alone = [_decode(session, [request], report)[0] for request in requests]
-        replay = verify_replay(session, rounds=rounds, every_bucket=True, report=report)
+        checked, notes = replay_results(session, "model", replay, report)
     report.stage("compare with transformers")
-    level = device.evidence
     results = [
         _against_reference(session, together),
-        _batch_against_alone(together, alone, device),
+        _batch_against_alone(together, alone, session),
+        *checked,
     ]
-    notes = []
-    if replay is None:
-        notes.append("eager vs replay: no graphs on this device")
-    else:
-        results.append(
-            CheckResult(
-                subject="model",
-                check="eager vs replay",
-                passed=replay.passed,
-                detail="\n".join(map(str, replay.findings))
-                or f"bitwise equal in {replay.comparisons} comparisons, buckets "
-                f"{', '.join(map(str, replay.buckets))}",
-                evidence=level,
-                values=replay.to_dict(),
-            )
-        )
     return CheckReport(
         scope="model", device=device.name, results=tuple(results), notes=tuple(notes)
     )
@@ -112,21 +98,68 @@ def _decode(session: Session, requests: Sequence[Request], report: Reporter) -> 
 
 
 def _batch_against_alone(
-    together: Sequence[Generation], alone: Sequence[Generation], device: Device
+    together: Sequence[Generation], alone: Sequence[Generation], session: Session
 ) -> CheckResult:
     """Whether every sequence got the same tokens in the batch as on its own."""
-    differing = [
-        row
-        for row, (a, b) in enumerate(zip(together, alone))
-        if a.output_token_ids != b.output_token_ids
+    splits = [
+        Split(row=row, step=step, gap=gap, tolerance=tolerance)
+        for row, (a, b) in enumerate(zip(together, alone, strict=True))
+        if (found := first_split(a, b, session)) is not None
+        for step, gap, tolerance in (found,)
     ]
+    ties = [split for split in splits if split.is_tie]
+    faults = [split for split in splits if not split.is_tie]
+    detail = f"{len(together) - len(splits)} of {len(together)} sequences got the same tokens"
+    if ties:
+        detail += f"; too close to call: {', '.join(map(str, ties))}"
+    if faults:
+        detail += f"; other tokens in the batch: {', '.join(map(str, faults))}"
     return CheckResult(
         subject="model",
         check="batch vs alone",
-        passed=not differing,
-        detail=f"rows {differing} got other tokens in the batch"
-        if differing
-        else f"{len(together)} sequences got the same tokens in a batch as alone",
-        evidence=device.evidence,
-        values={"sequences": len(together), "differing_rows": differing},
+        passed=not faults,
+        detail=detail,
+        evidence=session.device.evidence,
+        values={
+            "sequences": len(together),
+            "differing_rows": [split.row for split in faults],
+            "near_ties": [vars(split) for split in ties],
+        },
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Where the tokens of one sequence part in the batch and alone; all contexts differ after it.
+
+    gap: by how much the sequence alone prefers its own token to the batch's, in logits.
+    tolerance: how far rounding moves such a gap.
+    """
+
+    row: int
+    step: int
+    gap: float
+    tolerance: float
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether rounding explains the other token."""
+        return self.gap <= self.tolerance
+
+    def __str__(self) -> str:
+        return f"row {self.row} at step {self.step} (gap {self.gap:.3g} of {self.tolerance:.3g})"
+
+
+def first_split(
+    together: Generation, alone: Generation, session: Session
+) -> tuple[int, float, float] | None:
+    """Step, gap and tolerance where two generations of one prompt part; None if they do not."""
+    pairs = zip(together.output_token_ids, alone.output_token_ids, strict=True)
+    step = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
+    if step is None:
+        return None
+    assert alone.logits is not None
+    logits = alone.logits[step].float()
+    theirs, ours = together.output_token_ids[step], alone.output_token_ids[step]
+    gap = float(logits[ours] - logits[theirs])
+    return step, gap, logit_tolerance(logits, session.model.dtype, session.model.num_layers)

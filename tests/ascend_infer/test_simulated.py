@@ -93,16 +93,22 @@ def test_a_cache_too_small_to_verify_in_is_refused_before_decoding(kernel_sized_
 def test_verify_block(kernel_sized_dir: Path):
     finished = command(
         *("verify", "block", "--device", "sim", "--json", "--model", str(kernel_sized_dir)),
-        *("--block-size", "16", "--rounds", "1", "--batch", "2"),
+        *("--block-size", "16", "--rounds", "1", "--batch", "2", "--soak", "12", "--invariance"),
     )
     assert finished.returncode == 0, finished.stderr + finished.stdout
-    report = json.loads(finished.stdout)
-    assert [r["check"] for r in report["results"]] == [
-        "references in float32",
-        "schedules",
-        "eager vs replay",
+    results = {r["check"]: r for r in json.loads(finished.stdout)["results"]}
+    assert list(results) == [
+        *("references in float32", "schedules"),
+        *("eager vs replay", "batch invariance", "soak"),
     ]
-    assert len(report["results"][1]["schedules"]) == 5
+    assert len(results["schedules"]["schedules"]) == 5
+    reference, replay = results["references in float32"], results["eager vs replay"]
+    assert 0 < reference["row_rms_diff"] <= reference["row_rms_limit"]
+    assert reference["reference_rounding"]["row_rms"] > 0
+    assert replay["checks"]["steps in flight"] == 1 and replay["checks"]["soak"] == 12
+    assert replay["checks"]["A/B/A"] == 2 and replay["dead_inputs"] == []
+    assert [bucket["bucket"] for bucket in replay["invariance"]] == [1, 2]
+    assert results["soak"]["replays"] == 12 and results["soak"]["drifted"] == 0
 
 
 def test_verify_ops():

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from ascend_infer.devices import open_device
+from ascend_infer.engine import Generation
 from ascend_infer.model.catalogue import resolve
 from ascend_infer.reference_check import compare_logits, logit_tolerance
-from ascend_infer.session import SessionOptions
+from ascend_infer.session import SessionOptions, open_session
 from ascend_infer.simulation import SimulationOptions, parse_checks
-from ascend_infer.verification import model
+from ascend_infer.verification import block, model
 from ascend_infer.verification.block import FirstLayers, verify_block
 from ascend_infer.verification.ops import (
     OpsOptions,
@@ -21,6 +23,7 @@ from ascend_infer.verification.ops import (
     same_bits,
     verify_ops,
 )
+from ascend_infer.verification.replay import ReplayOptions
 from kernels_npu import reference
 from kernels_npu.errors import AscendInferError, UsageError
 from kernels_npu.spec import Tolerance
@@ -85,11 +88,87 @@ def test_block_on_the_cpu(llama_dir: Path):
         open_device("cpu"),
         SessionOptions(max_batch=2, max_tokens=64, block_size=16),
         layers=1,
-        rounds=1,
+        replay=ReplayOptions(rounds=1),
         simulation=SimulationOptions(),
     )
     assert report.passed and report.notes == ("eager vs replay: no graphs on this device",)
     assert report.results[0].values["max_abs_logit_diff"] > 0
+
+
+@pytest.mark.parametrize("scale, passes", [(1.0, True), (1.1, False)])
+def test_a_block_is_judged_by_what_rounding_costs_the_references(
+    llama_dir: Path, monkeypatch: pytest.MonkeyPatch, scale: float, passes: bool
+):
+    """The references themselves pass; an attention that is off by a tenth does not."""
+    from kernels_npu import ops
+
+    honest, source, device = ops.paged_decode_attention, resolve(str(llama_dir)).open(), "cpu"
+    options = SessionOptions(max_batch=3, max_tokens=64, block_size=16, dtype="bfloat16")
+
+    def wrong(query: torch.Tensor, *arguments: Any) -> torch.Tensor:
+        factor = scale if query.dtype is torch.bfloat16 and tested else 1.0
+        return honest(query, *arguments) * factor
+
+    tested = True
+    session = open_session(source, open_device(device), options)
+    batch, content = block._scenario(session)
+    monkeypatch.setattr(ops, "paged_decode_attention", wrong)
+    with torch.no_grad():
+        run = block._step(session, batch, content)
+        tested = False
+        exact, rounded = (
+            block._on_cpu(source, options, batch, content, dtype)
+            for dtype in ("float32", "bfloat16")
+        )
+    result = block._against_cpu({"eager": run}, exact, rounded, session, session.device)
+    assert result.passed is passes, result.detail
+    assert result.values["reference_rounding"]["row_rms"] > 0
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_a_prefix_is_the_model_with_fewer_layers(llama_dir: Path, layers: int):
+    source = resolve(str(llama_dir)).open()
+    options = SessionOptions(max_batch=2, max_tokens=64, block_size=16, dtype="float32")
+    whole = open_session(source, open_device("cpu"), options)
+    assert whole.model.num_layers == source.config.num_layers == 3
+    batch, content = block._scenario(whole)
+    shorter = open_session(FirstLayers(base=source, layers=layers), open_device("cpu"), options)
+    with torch.no_grad():
+        expected = block._step(shorter, batch, content)
+        for name, tensor in whole.model.cache.by_name().items():
+            tensor.copy_(content[name])
+        assert torch.equal(whole.model.prefix(layers)(batch), expected)
+        assert torch.equal(whole.model.prefix(3)(batch), whole.model.decode(batch))
+        weights, eps = whole.model.weights, source.config.rms_norm_eps
+        embedded = reference.rms_norm(weights.embedding[batch.token_ids], weights.final_norm, eps)
+        assert torch.equal(whole.model.prefix(0)(batch), embedded @ weights.head.T)
+
+
+def generated(tokens: list[int], logits: torch.Tensor) -> Generation:
+    return Generation(
+        prompt_token_ids=(1,),
+        output_token_ids=tuple(tokens),
+        finish_reason="length",
+        logits=logits,
+    )
+
+
+@pytest.mark.parametrize("gap, tie", [(1e-4, True), (0.5, False)])
+def test_batch_and_alone_may_part_at_a_near_tie(llama_dir: Path, gap: float, tie: bool):
+    source = resolve(str(llama_dir)).open()
+    options = SessionOptions(max_tokens=64, block_size=16, dtype="bfloat16")
+    session = open_session(source, open_device("cpu"), options)
+    logits = torch.zeros(3, 9)
+    logits[0, 4], logits[1, 7], logits[2, 1] = 8.0, 8.0, 8.0
+    logits[1, 2] = 8.0 - gap
+    alone = generated([4, 7, 1], logits)
+    same = generated([4, 7, 1], logits)
+    parted = generated([4, 2, 5], logits)
+    result = model._batch_against_alone([same, parted], [alone, alone], session)
+    assert result.passed is tie
+    assert result.detail.startswith("1 of 2 sequences got the same tokens")
+    assert ("too close to call" in result.detail) is tie and "row 1 at step 1" in result.detail
+    assert result.values["differing_rows"] == ([] if tie else [1])
 
 
 @pytest.mark.parametrize("rows, blocks", [(3, 2), (3, 4), (1, 1)])
@@ -100,7 +179,7 @@ def test_block_in_a_cache_that_is_too_small(llama_dir: Path, rows: int, blocks: 
             open_device("cpu"),
             SessionOptions(max_batch=rows, max_tokens=64, block_size=16, num_blocks=blocks),
             layers=1,
-            rounds=1,
+            replay=ReplayOptions(rounds=1),
             simulation=SimulationOptions(),
         )
 
@@ -116,7 +195,7 @@ def test_model_with_too_many_steps_is_refused_before_it_is_loaded(
             SessionOptions(),
             [[1, 2]],
             steps=128,
-            rounds=1,
+            replay=ReplayOptions(rounds=1),
             simulation=SimulationOptions(),
         )
 
