@@ -1,0 +1,1 @@
+"""Benchmarks of decode graphs; `python -m benchmarks.graphs` from the repository's root."""
