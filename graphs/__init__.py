@@ -19,9 +19,11 @@ from graphs.compare import Mismatch, Tolerance
 from graphs.device_api import DeviceApi, MemoryFigures, device_api
 from graphs.errors import GraphError, VerificationError
 from graphs.kv_state import KvState
+from graphs.preflight import PreflightFinding
 from graphs.report import Finding, ReplayProof, VerificationReport
 from graphs.runner import DecodeGraphRunner
 from graphs.stats import EagerReason, RunnerStats
+from graphs.updates import HostUpdates
 from graphs.verification import verify
 
 __all__ = [
@@ -33,11 +35,13 @@ __all__ = [
     "EagerReason",
     "Finding",
     "GraphError",
+    "HostUpdates",
     "KvState",
     "MemoryFigures",
     "Mismatch",
     "PaddingReport",
     "PlanWarning",
+    "PreflightFinding",
     "ReplayProof",
     "RunnerStats",
     "Tolerance",

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import torch
 
 from graphs.errors import GraphError
+from graphs.task_groups import TaskGroups
 
 
 class Graph(Protocol):
@@ -136,6 +137,11 @@ class DeviceApi:
         from kernels_npu.sim.device import counters
 
         return counters.snapshot().compilations
+
+    def task_groups(self) -> TaskGroups | None:
+        """How captured launches get other arguments between replays; None where they cannot."""
+        updatable = hasattr(self._namespace, "graph_task_update_begin")
+        return TaskGroups(self._namespace) if updatable else None
 
     # ----------------------------------------------------------------- streams
 

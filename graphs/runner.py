@@ -7,6 +7,7 @@ nothing of it but the step function `step(batch) -> logits`.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import traceback
 from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +24,7 @@ from graphs.errors import GraphError, capture_failed, leaves_graph, moved
 from graphs.preflight import PreflightFinding, check_setup, check_warm_up, report
 from graphs.stats import EagerReason, RunnerStats
 from graphs.turns import RUNNER, Turn, capture_turn, pool_turn
+from graphs.updates import HostUpdates
 from graphs.warmup import warm_up
 
 _log = logging.getLogger(__name__)
@@ -45,6 +47,8 @@ class DecodeGraphRunner:
         warmups: eager runs of `step` per bucket before the first capture, so that kernels are
             compiled, binaries loaded and workspaces allocated before recording starts; at least 1.
             From 2 on, preflight sees whether the last run still compiled something.
+        updates: launches of `step` with host parameters, the same object that `step` uses. They
+            get the batch from the host: what they look at should be in host tensors.
         pool: another runner's `pool`, or a handle from `api.new_pool()`. Runners that share one
             hold their intermediate results in the same memory and cannot run at the same time.
             None gives this runner a pool of its own.
@@ -74,6 +78,7 @@ class DecodeGraphRunner:
         warmups: int = 2,
         watch: WatchFn | None = None,
         pool: Any = None,
+        updates: HostUpdates | None = None,
     ) -> None:
         if plan.largest > buffers.max_batch or warmups < 1:
             raise GraphError(
@@ -93,6 +98,7 @@ class DecodeGraphRunner:
         self.stats = RunnerStats()
         self._warmups = warmups
         self._watch = watch
+        self._updates = updates
         self._graphs: dict[int, CapturedStep] = {}
         self._failures: dict[int, BaseException] = {}
         self._turn = Turn(RUNNER)
@@ -152,7 +158,9 @@ class DecodeGraphRunner:
         buffers.fill(DecodeBatch.empty(), max(plan.largest, 1))
         stream, self._pool = api.new_stream(), self.pool or api.new_pool()
         order = plan.capture_order
-        warm = warm_up(api, self.step, buffers, order, stream=stream, runs=self._warmups)
+        warm = warm_up(
+            api, self._step_of_padding, buffers, order, stream=stream, runs=self._warmups
+        )
         if self._refused_by(check_warm_up(api, warm)):
             return
         for bucket in order:
@@ -161,7 +169,7 @@ class DecodeGraphRunner:
                     raise warm.failures[bucket]
                 self._graphs[bucket] = capture_graph(
                     api,
-                    self.step,
+                    self._step_of_padding,
                     buffers.slice(bucket),
                     buffers.logits[:bucket],
                     pool=self._pool,
@@ -178,6 +186,15 @@ class DecodeGraphRunner:
         api.synchronize()
         stats.memory_after = api.memory()
 
+    def _step_of_padding(self, inputs: DecodeBatch) -> torch.Tensor:
+        """`step` on static buffers that hold nothing but padding."""
+        if self._updates is None:
+            return self.step(inputs)
+        rows = DecodeBatch.empty().padded(inputs.size, self.buffers.max_blocks)
+        capturing = inputs.size if self.api.is_capturing() else None
+        with self._updates.computing(rows, bucket=capturing):
+            return self.step(inputs)
+
     def reset(self) -> None:
         """Drop all graphs and their memory; steps run eagerly until the next `capture()`."""
         with self._turn.held():
@@ -190,6 +207,8 @@ class DecodeGraphRunner:
             graph.reset()
         self._graphs.clear()
         self._pool_turns.clear()
+        if self._updates is not None:
+            self._updates.clear()
         self._failures.clear()
         self.stats.capture_failures.clear()
         self._pool = None
@@ -248,6 +267,8 @@ class DecodeGraphRunner:
             try:
                 self.check_addresses()
                 self.buffers.fill(batch, bucket)
+                if self._updates is not None:
+                    self._updates.apply(bucket, batch.padded(bucket, batch.block_table.shape[1]))
                 graph.replay()
             finally:
                 pool.give_back()
@@ -258,7 +279,9 @@ class DecodeGraphRunner:
 
     def run_eager(self, batch: DecodeBatch) -> torch.Tensor:
         """The step function on fresh device tensors; touches no static buffer and no counter."""
-        with torch.no_grad(), self.api.on_device():
+        updates = self._updates
+        computing = contextlib.nullcontext() if updates is None else updates.computing(batch)
+        with torch.no_grad(), self.api.on_device(), computing:
             return self.step(batch.to(self.api.device))
 
     def check_addresses(self, *, everything: bool = False) -> None:

@@ -102,6 +102,8 @@ CODES: dict[str, str] = {
     "AI-GRAPH-026": "The intermediate results of a step do not fit into the device's memory.",
     "AI-GRAPH-027": "A step compiles kernels in every run.",
     "AI-GRAPH-028": "A step does not take one of its inputs.",
+    "AI-GRAPH-029": "Host parameters of a launch are given in the wrong place or form.",
+    "AI-GRAPH-030": "A launch with host parameters is captured on a device that cannot update it.",
     "AI-GRAPH-040": "A histogram or trace of batch sizes cannot be read.",
     "AI-GRAPH-041": "No bucket plan exists within the limits given to the planner.",
     "AI-GRAPH-042": "The planner got a cost, a model shape or a chip that cannot be meant.",
