@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -42,3 +44,13 @@ def test_without_a_fault_nothing_is_found(device: DeviceApi) -> None:
     assert report.soak is not None and report.soak.replays == 400 and not report.soak.drifted
     assert [bucket.bucket for bucket in report.invariance] == [1, 2, 4]
     assert not two_runners(ordered=True)(device)
+
+
+def test_the_documented_table_is_the_one_in_code() -> None:
+    page = Path(__file__).parents[3] / "docs" / "graph-verification.md"
+    lines = [line for line in page.read_text(encoding="utf-8").splitlines() if "`AI-" in line]
+    rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines]
+    documented = {row[0]: (row[1], row[2]) for row in rows if len(row) == 3}
+    assert documented == {
+        name: (twin.npu_code or twin.code, twin.code) for name, twin in TWINS.items()
+    }
