@@ -1,7 +1,7 @@
 """Which implementation of an operator runs, why, and how often: nothing falls back in silence.
 
-The decision depends on the device (`cpu` and `cuda`: reference; `npu`: the simulated device or
-torch_npu) and on what the operator's kernel can serve. It is made once per kind of call, logged
+The decision depends on the device (`cpu`: reference; `cuda`: Triton kernels in half precision, else
+reference; `npu`: the simulated device or torch_npu) and on what the operator's kernel can serve. It is made once per kind of call, logged
 once with its reason, and every launch is counted. What a kernel cannot serve is an error (strict,
 the default) or, in `with strict(False):`, runs the reference on the same device, counted and warned
 about.
@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from kernels_npu import dialect, reference
+from kernels_npu import cuda, dialect, reference
 from kernels_npu.checking import different_devices
 from kernels_npu.errors import EnvironmentProblem, UnsupportedError
 
@@ -37,7 +37,7 @@ _strict: contextvars.ContextVar[bool] = contextvars.ContextVar(
 class Decision:
     """The implementation chosen for one kind of call.
 
-    name: `npu`, `sim` or `reference`. function: what runs. reason: one sentence.
+    name: `npu`, `sim`, `triton` or `reference`. function: what runs. reason: one sentence.
     counted: launches are counted here; the simulated device counts its own, also at replay.
     unserved: why the kernel cannot serve the call, when the reference stands in for it.
     """
@@ -78,7 +78,7 @@ class Operator:
             decision = self.decisions[key] = self._decide(args)
         if decision.unserved is not None and _strict.get():
             raise _refused(self.name, decision.unserved)
-        if decision.name == "reference":
+        if decision.name in ("reference", "triton"):
             self.arguments(*args)
             self._require_one_device(args)
         result = decision.function(*args)
@@ -98,7 +98,12 @@ class Operator:
         self.arguments(*args)
         device = args[0].device.type
         reference_function = getattr(reference, self.name)
-        if device in ("cpu", "cuda"):
+        fused = cuda.implementation(self.name, args) if device == "cuda" else None
+        if fused is not None:
+            decision = Decision(
+                name="triton", function=fused, reason="tensors are on cuda, in half precision"
+            )
+        elif device in ("cpu", "cuda"):
             decision = Decision(
                 name="reference",
                 function=reference_function,
@@ -110,7 +115,7 @@ class Operator:
             raise UnsupportedError(
                 "AI-OP-007",
                 f"{self.name} has no implementation for device {device!r}",
-                rule="kernels run on npu, references on cpu and cuda",
+                rule="kernels run on npu and cuda, references on cpu and cuda",
                 fix="move the tensors to npu, cpu or cuda",
             )
         level = logging.WARNING if decision.unserved else logging.INFO

@@ -136,11 +136,11 @@ class DecoderModel:
     ) -> torch.Tensor:
         config = self.config
         fused = F.linear(hidden, layer.qkv, layer.qkv_bias)
-        # Columns of a fused row are apart in memory; kernels take packed rows.
-        query, key, value = (
-            part.contiguous().view(len(part), -1, config.head_dim)
-            for part in torch.split(fused, [config.q_size, config.kv_size, config.kv_size], dim=-1)
-        )
+        parts = torch.split(fused, [config.q_size, config.kv_size, config.kv_size], dim=-1)
+        if fused.device.type == "npu":
+            # Columns of a fused row are apart in memory; the NPU's kernels take packed rows.
+            parts = tuple(part.contiguous() for part in parts)
+        query, key, value = (part.view(len(part), -1, config.head_dim) for part in parts)
         ops.rotary_embedding(positions, query, key, self._cos_sin, False)
         ops.reshape_and_cache(
             key, value, self.cache.keys[index], self.cache.values[index], slot_mapping

@@ -20,9 +20,11 @@ def reshape_and_cache(
     if len(slot_mapping) == 0:
         return
     slots = slot_mapping.long()
-    donor = (slots >= 0).int().argmax()  # the first row with a slot, or row 0
+    # The first row with a slot, or row 0. Kept as a row of one: an index without dimensions would
+    # be read by the host.
+    donor = (slots >= 0).int().argmax(0, keepdim=True)
     rows = torch.where(slots >= 0, torch.arange(len(slots), device=slots.device), donor)
-    stands = slots[donor] >= 0
+    stands = (slots[donor] >= 0)[:, None, None]
     target = slots[rows].clamp_min(0)
     for new, cache in ((key, key_cache), (value, value_cache)):
         flat = cache.view(-1, *cache.shape[2:])
