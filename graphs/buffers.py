@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from graphs.batch import INPUT_DTYPES, INPUT_NAMES, PADDING, DecodeBatch
+from graphs.batch import INPUT_NAMES, PADDING, DecodeBatch, InputName
 from graphs.device_api import DeviceApi
 from graphs.errors import GraphError
 from graphs.staging import StagingRing
@@ -20,14 +20,16 @@ from graphs.staging import StagingRing
 class DecodeBuffers:
     """The static tensors of one runner, on its device. Build with `DecodeBuffers.allocate`.
 
+    memory: uint8, holds all inputs, as `staging.layout` says.
     token_ids, positions: int64 [max_batch]. slot_mapping, seq_lens: int32 [max_batch].
-    block_table: int32 [max_batch, max_blocks].
+    block_table: int32 [max_batch, max_blocks]. All five are views of `memory`.
     logits: [max_batch, vocab_size], written by the graphs.
 
     The tensors must stay where they are while graphs exist;
     the runner checks that before each replay.
     """
 
+    memory: torch.Tensor
     token_ids: torch.Tensor
     positions: torch.Tensor
     slot_mapping: torch.Tensor
@@ -36,6 +38,7 @@ class DecodeBuffers:
     logits: torch.Tensor
     staging: StagingRing
     _views: dict[int, DecodeBatch] = field(default_factory=dict, init=False, repr=False)
+    _ranges: dict[int, torch.Tensor] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def allocate(
@@ -64,17 +67,13 @@ class DecodeBuffers:
                     fix="max_batch is the largest bucket, "
                     "max_blocks the blocks of the longest context",
                 )
-        inputs = {
-            name: torch.full(
-                (max_batch, max_blocks) if name == "block_table" else (max_batch,),
-                PADDING[name],
-                dtype=INPUT_DTYPES[name],
-                device=api.device,
-            )
-            for name in INPUT_NAMES
-        }
+        staging = StagingRing(api, max_batch, max_blocks)
+        memory = torch.zeros(staging.layout.size(max_batch), dtype=torch.uint8, device=api.device)
+        inputs = staging.layout.views(memory)
+        for name, tensor in inputs.items():
+            tensor.fill_(PADDING[name])
         logits = torch.zeros(max_batch, vocab_size, dtype=logits_dtype, device=api.device)
-        return cls(**inputs, logits=logits, staging=StagingRing(api, max_batch, max_blocks))
+        return cls(memory=memory, **inputs, logits=logits, staging=staging)
 
     @property
     def max_batch(self) -> int:
@@ -106,9 +105,9 @@ class DecodeBuffers:
     def fill(self, batch: DecodeBatch, bucket: int) -> None:
         """Copy `batch` into the first rows and make the rows up to `bucket` padding.
 
-        Inputs on the host go through a pinned staging slot, after the copies from its last use have
-        ended; inputs that are on the device already (a sampled token, say) are copied there. All
-        copies are asynchronous, on the current stream.
+        Inputs on the host go through a pinned staging slot, after the copy from its last use has
+        ended, and to the device in one copy. Inputs that are on the device already (a sampled
+        token, say) are copied there, after it. All copies are asynchronous, on the current stream.
 
         Raises:
             GraphError: AI-GRAPH-005 when the batch does not fit into `bucket` or the buffers.
@@ -125,20 +124,29 @@ class DecodeBuffers:
                 rule="static buffers never grow: the graphs hold their addresses",
                 fix="allocate the buffers for the longest context and the largest batch",
             )
-        target = self.slice(bucket)
         slot = self.staging.acquire()
-        staged = slot.rows(bucket)
+        on_device: list[InputName] = []
         try:
             for name in INPUT_NAMES:
-                source: torch.Tensor = getattr(batch, name)
-                if source.device.type == "cpu":
+                if getattr(batch, name).device.type == "cpu":
                     slot.write(name, batch, bucket)
-                    getattr(target, name).copy_(staged[name], non_blocking=True)
                 else:
-                    _copy_on_device(getattr(target, name), source, PADDING[name])
+                    on_device.append(name)
+            if len(on_device) < len(INPUT_NAMES):
+                self._range(bucket).copy_(slot.range(bucket), non_blocking=True)
+            for name in on_device:
+                target = getattr(self.slice(bucket), name)
+                _copy_on_device(target, getattr(batch, name), PADDING[name])
         finally:
-            # Also after an error: copies that were enqueued before it still read this slot.
+            # Also after an error: a copy that was enqueued before it still reads this slot.
             slot.mark_in_flight()
+
+    def _range(self, bucket: int) -> torch.Tensor:
+        """The bytes that hold the first `bucket` rows of all inputs."""
+        part = self._ranges.get(bucket)
+        if part is None:
+            part = self._ranges[bucket] = self.memory[: self.staging.layout.size(bucket)]
+        return part
 
 
 TENSOR_NAMES: tuple[str, ...] = (*INPUT_NAMES, "logits")

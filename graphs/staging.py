@@ -8,28 +8,22 @@ after the last copy from it; the slot is written again only when that event has 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 
-from graphs.batch import INPUT_DTYPES, INPUT_NAMES, PADDING, DecodeBatch, InputName
+from graphs.batch import PADDING, DecodeBatch, InputName
 from graphs.device_api import DeviceApi
+from graphs.packing import PackedInputs
 
 
 class StagingSlot:
-    """One set of host buffers, full size, and the event that says when they are free again."""
+    """Host memory for all inputs of a step, and the event that says when it is free again."""
 
-    def __init__(self, api: DeviceApi, max_batch: int, max_blocks: int) -> None:
-        self._tensors = {
-            name: api.host_staging(
-                (max_batch, max_blocks) if name == "block_table" else (max_batch,),
-                INPUT_DTYPES[name],
-            )
-            for name in INPUT_NAMES
-        }
+    def __init__(self, api: DeviceApi, layout: PackedInputs) -> None:
+        self._layout = layout
+        self._memory = api.host_staging((layout.size(layout.max_batch),), torch.uint8)
         # NumPy views: assigning a slice costs a tenth of the same assignment through torch.
-        self._arrays = {name: tensor.numpy() for name, tensor in self._tensors.items()}
-        self._rows: dict[int, dict[InputName, torch.Tensor]] = {}
+        self._arrays = {name: view.numpy() for name, view in layout.views(self._memory).items()}
+        self._ranges: dict[int, torch.Tensor] = {}
         self._api = api
         self._free = api.new_event()
         self._in_flight = False
@@ -46,16 +40,15 @@ class StagingSlot:
             self._free.record(self._api.current_stream())
         self._in_flight = True
 
-    def rows(self, bucket: int) -> Mapping[InputName, torch.Tensor]:
-        """The first `bucket` rows of every host buffer.
+    def range(self, bucket: int) -> torch.Tensor:
+        """The bytes that hold the first `bucket` rows of all inputs.
 
         Made once, because a cut costs as much as the copy from it.
         """
-        rows = self._rows.get(bucket)
-        if rows is None:
-            rows = {name: tensor[:bucket] for name, tensor in self._tensors.items()}
-            self._rows[bucket] = rows
-        return rows
+        part = self._ranges.get(bucket)
+        if part is None:
+            part = self._ranges[bucket] = self._memory[: self._layout.size(bucket)]
+        return part
 
     def write(self, name: InputName, batch: DecodeBatch, bucket: int) -> None:
         """Put one input of a host batch into the first `bucket` rows, padding included."""
@@ -77,7 +70,8 @@ class StagingRing:
     """Staging slots used in turn; with two the host prepares a step while the device reads one."""
 
     def __init__(self, api: DeviceApi, max_batch: int, max_blocks: int, *, slots: int = 2) -> None:
-        self._slots = [StagingSlot(api, max_batch, max_blocks) for _ in range(slots)]
+        self.layout = PackedInputs(max_batch=max_batch, max_blocks=max_blocks)
+        self._slots = [StagingSlot(api, self.layout) for _ in range(slots)]
         self._next = 0
 
     def acquire(self) -> StagingSlot:

@@ -1,10 +1,10 @@
 """Which implementation of an operator runs, why, and how often: nothing falls back in silence.
 
 The decision depends on the device (`cpu`: reference; `cuda`: Triton kernels in half precision, else
-reference; `npu`: the simulated device or torch_npu) and on what the operator's kernel can serve. It is made once per kind of call, logged
-once with its reason, and every launch is counted. What a kernel cannot serve is an error (strict,
-the default) or, in `with strict(False):`, runs the reference on the same device, counted and warned
-about.
+reference; `npu`: the simulated device or torch_npu) and on what the operator's kernel can serve. It
+is made once per kind of call, logged once with its reason, and every launch is counted. What a
+kernel cannot serve is an error (strict, the default) or, in `with strict(False):`, runs the
+reference on the same device, counted and warned about.
 """
 
 from __future__ import annotations

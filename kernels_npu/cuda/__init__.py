@@ -18,7 +18,8 @@ import torch
 #: Tiles of keys, values and results have to fit into registers and shared memory.
 MAX_HEAD_DIM = 256
 _HALF = (torch.float16, torch.bfloat16)
-_MODULES = {
+#: Operators that have a kernel, and its module.
+OPERATORS = {
     "add_rms_norm": "normalization",
     "paged_decode_attention": "attention",
     "reshape_and_cache": "kv_cache",
@@ -38,10 +39,10 @@ def implementation(op: str, args: Sequence[Any]) -> Callable[..., Any] | None:
     """The Triton implementation of an operator for arguments like these, if there is one."""
     tensors = (arg for arg in args if isinstance(arg, torch.Tensor) and arg.is_floating_point())
     activations = next(tensors)
-    if activations.dtype not in _HALF or op not in _MODULES or not has_triton():
+    if activations.dtype not in _HALF or op not in OPERATORS or not has_triton():
         return None
     if op == "paged_decode_attention" and activations.shape[-1] > MAX_HEAD_DIM:
         return None
-    module = importlib.import_module(f"kernels_npu.cuda.{_MODULES[op]}")
+    module = importlib.import_module(f"kernels_npu.cuda.{OPERATORS[op]}")
     function: Callable[..., Any] = getattr(module, op)
     return function

@@ -16,7 +16,7 @@ from kernels_npu.cuda.rows import dense_last
 
 #: Keys per step of a program.
 _KEYS = 64
-#: Programs to aim at, a few per multiprocessor of a large device, and the most splits of a sequence.
+#: Programs to aim at: a few per multiprocessor of a large device. The most splits of a sequence.
 _PROGRAMS, _MOST_SPLITS = 528, 256
 #: tl.dot takes no fewer rows.
 _FEWEST_ROWS = 16

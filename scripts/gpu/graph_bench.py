@@ -15,7 +15,9 @@ meant, by the host's clock where it is.
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
+import importlib
 import json
 import math
 import statistics
@@ -35,6 +37,7 @@ from ascend_infer.kv_cache import PagedKvCache
 from ascend_infer.model.config import ModelConfig
 from ascend_infer.model.decoder import DecoderModel
 from ascend_infer.model.weights import DecoderWeights, LayerWeights
+from ascend_infer.reference import hf_values
 from graphs.batch import DecodeBatch
 from graphs.buckets import BucketPlan
 from graphs.buffers import DecodeBuffers
@@ -51,21 +54,21 @@ DTYPE = torch.bfloat16
 #: (batch, context) at which transformers is measured.
 COMPARED = ((1, 1024), (1, 8192), (32, 1024))
 
-QWEN2_5_7B = dict(
-    architecture="qwen2",
-    vocab_size=152064,
-    hidden_size=3584,
-    intermediate_size=18944,
-    num_layers=28,
-    num_q_heads=28,
-    num_kv_heads=4,
-    head_dim=128,
-    rotary_dim=128,
-    max_position=32768,
-    rope_theta=1e6,
-    rms_norm_eps=1e-6,
-    qkv_bias=True,
-)
+QWEN2_5_7B: dict[str, Any] = {
+    "architecture": "qwen2",
+    "vocab_size": 152064,
+    "hidden_size": 3584,
+    "intermediate_size": 18944,
+    "num_layers": 28,
+    "num_q_heads": 28,
+    "num_kv_heads": 4,
+    "head_dim": 128,
+    "rotary_dim": 128,
+    "max_position": 32768,
+    "rope_theta": 1e6,
+    "rms_norm_eps": 1e-6,
+    "qkv_bias": True,
+}
 
 
 def config_of(**changes: Any) -> ModelConfig:
@@ -279,22 +282,21 @@ def measure_ours(
             registry.reset_launch_counts()
             runner.run_eager(batch)
             operators = sorted({name for _, name in registry.launch_counts()})
-            on_device = batch.to(api.device)
+            run = functools.partial(runner.run, batch)
+            run_eager = functools.partial(runner.run_eager, batch.to(api.device))
             bare = runner._graphs[size].graph.replay
             kv_bytes = 2 * size * context * config.kv_size * 2 * config.num_layers
             floor_ms = linear_ms[size] + kv_bytes / bandwidth / 1e6
             replay_ms = clock.device_ms(bare, 20)
-            bare_host, run_host = (
-                clock.host_ms(f, 50) for f in (bare, lambda b=batch: runner.run(b))
-            )
+            bare_host, run_host = clock.host_ms(bare, 50), clock.host_ms(run, 50)
             yield {
                 "batch": size,
                 "context": context,
                 "bitwise_equal": equal,
                 "operators": operators,
-                "eager_ms": clock.wall_ms(lambda b=on_device: runner.run_eager(b), 5),
+                "eager_ms": clock.wall_ms(run_eager, 5),
                 "replay_ms": replay_ms,
-                "step_ms": clock.wall_ms(lambda b=batch: runner.run(b), 20),
+                "step_ms": clock.wall_ms(run, 20),
                 "runner_overhead_us": (run_host - bare_host) * 1e3,
                 "launches": launches_of(bare),
                 "linear_ms": linear_ms[size],
@@ -321,60 +323,70 @@ def verify_small(api: DeviceApi, config: ModelConfig) -> dict[str, Any]:
 # --------------------------------------------------------------------------------- transformers
 
 
+class StaticStep:
+    """A decode step of a transformers model at the end of a static cache."""
+
+    #: Every step appends a token; `set_back` is to be called before there were so many.
+    ROOM = 160
+
+    def __init__(self, model: Any, device: torch.device, size: int, context: int) -> None:
+        from transformers import StaticCache
+
+        self._model, self._context = model, context
+        self._cache: Any = StaticCache(config=model.config, max_cache_len=context + self.ROOM)
+        self._tokens = torch.zeros(size, 1, dtype=torch.int64, device=device)
+        self._position = torch.full((size, 1), context - 1, dtype=torch.int64, device=device)
+
+    def __call__(self) -> Any:
+        """Logits `[size, 1, vocab]`."""
+        return self._model(
+            self._tokens,
+            position_ids=self._position,
+            past_key_values=self._cache,
+            use_cache=True,
+        ).logits
+
+    def set_back(self) -> None:
+        """The next token is the last one of the context again."""
+        for layer in self._cache.layers:
+            layer.cumulative_length.fill_(self._context - 1)
+
+
 def measure_transformers(
     api: DeviceApi, clock: Clock, config: ModelConfig
 ) -> Iterator[dict[str, Any]]:
     """The same shapes in transformers with a static cache: captured, and compiled."""
-    import transformers
-
-    from ascend_infer.reference import hf_values
-
-    values = {**hf_values(config), "torch_dtype": DTYPE, "eos_token_id": None}
-    hf_config = transformers.AutoConfig.for_model(**values)
-    with torch.device(api.device):
-        model = transformers.AutoModelForCausalLM.from_config(
+    auto: Any = importlib.import_module("transformers")
+    hf_config = auto.AutoConfig.for_model(**hf_values(config))
+    with api.device:
+        model = auto.AutoModelForCausalLM.from_config(
             hf_config, attn_implementation="sdpa", dtype=DTYPE
         ).eval()
-    room = 160  # every step appends a token; the cache is set back before this many
     for size, context in COMPARED:
-        cache = transformers.StaticCache(config=hf_config, max_cache_len=context + room)
-        tokens = torch.zeros(size, 1, dtype=torch.int64, device=api.device)
-        position = torch.full((size, 1), context - 1, dtype=torch.int64, device=api.device)
+        step = StaticStep(model, api.device, size, context)
+        step()
+        step.set_back()
+        graph = captured(api, step)
+        step.set_back()
+        record = {
+            "batch": size,
+            "context": context,
+            "captured_ms": clock.device_ms(graph.replay, 20),
+        }
+        graph.reset()
+        step.set_back()
+        compiled = torch.compile(step.__call__, mode="reduce-overhead")
 
-        def forward(tokens=tokens, position=position, cache=cache) -> torch.Tensor:
-            return model(
-                tokens, position_ids=position, past_key_values=cache, use_cache=True
-            ).logits
+        def marked(compiled: Callable[[], object] = compiled) -> None:
+            torch.compiler.cudagraph_mark_step_begin()
+            compiled()
 
-        def set_back(cache=cache, context=context) -> None:
-            for layer in cache.layers:
-                layer.cumulative_length.fill_(context - 1)
-
-        record: dict[str, Any] = {"batch": size, "context": context}
-        with torch.no_grad():
-            forward()
-            set_back()
-            graph = captured(api, forward)
-
-            def timed(step: Callable[[], object], set_back=set_back) -> float:
-                set_back()
-                return Clock(api, rounds=5).device_ms(step, 20)
-
-            record["captured_ms"] = timed(graph.replay)
-            graph.reset()
-            set_back()
-            compiled = torch.compile(forward, mode="reduce-overhead", fullgraph=False)
-            for _ in range(4):
-                torch.compiler.cudagraph_mark_step_begin()
-                compiled()
-
-            def step(compiled=compiled) -> None:
-                torch.compiler.cudagraph_mark_step_begin()
-                compiled()
-
-            record["compiled_ms"] = timed(step)
+        for _ in range(4):
+            marked()
+        step.set_back()
+        record["compiled_ms"] = clock.device_ms(marked, 20)
         torch._dynamo.reset()
-        del cache, graph, compiled
+        del step, graph, compiled, marked
         free()
         yield record
 

@@ -68,8 +68,6 @@ def test_fill_from_host_and_from_the_device_agree(api: DeviceApi) -> None:
         buffers.fill(some_batch(ROWS), ROWS)
         buffers.fill(source, 5)
         assert_equal(batch.padded(5, BLOCKS), contents(buffers, 5))
-        # Rows beyond the bucket belong to no graph that runs and keep what they had.
-        assert buffers.seq_lens[5:].cpu().tolist() == [6] * 3
 
 
 def test_a_slice_is_a_cut_of_the_full_buffers(api: DeviceApi) -> None:
