@@ -89,7 +89,7 @@ class Clock:
     def device_ms(self, step: Callable[[], object], steps: int) -> float:
         """Milliseconds of one `step` on the device, between events around `steps` of them."""
         step()
-        found = []
+        found: list[float] = []
         for _ in range(self.rounds):
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             begin.record()
