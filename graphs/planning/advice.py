@@ -8,7 +8,7 @@ from graphs.buckets import BucketPlan, PlanWarning
 from graphs.planning.cost import StepCost
 from graphs.planning.histogram import Steps
 from graphs.planning.plan import plan_buckets, plan_cost
-from graphs.planning.shape import ModelShape
+from graphs.planning.shape import StepBytes
 from graphs.planning.streams import StreamDemand
 
 #: KV bytes over weight bytes from which a step's time is mostly attention.
@@ -113,7 +113,7 @@ def streams(demand: StreamDemand) -> Iterator[PlanWarning]:
     )
 
 
-def attention(shape: ModelShape, rows: int, context: int) -> Iterator[PlanWarning]:
+def attention(step: StepBytes, rows: int, context: int) -> Iterator[PlanWarning]:
     """At this context a step is mostly attention, which a graph does not make faster.
 
     What is known: in vllm-ascend#7723 (Qwen3-Coder-480B, one request) a step took 56 ms replayed
@@ -121,15 +121,14 @@ def attention(shape: ModelShape, rows: int, context: int) -> Iterator[PlanWarnin
     at 1M. Eager time is flat as long as the host is the slower side; replay time grows with the
     keys and values. Why replay is the slower one beyond that is not established in the thread.
     """
-    ratio = shape.kv_read(rows, context) / shape.weights_read(rows)
-    if ratio < ATTENTION_DOMINATES:
+    if step.ratio < ATTENTION_DOMINATES:
         return
     yield PlanWarning(
         kind="attention-dominates",
         message=(
-            f"at {rows} rows of {context:,} tokens a step reads {ratio:.1f} times as many bytes of "
-            "keys and values as of weights: a graph saves launches, not attention, so expect "
-            "little, and check that it is not slower than eager (vllm-ascend#7723: 3.1 times "
-            "faster at 256k tokens, 1.3 at 512k, slower from 768k on)"
+            f"{rows} rows of {context:,} tokens: a step reads {step.ratio:.1f} times as many "
+            "bytes of keys and values as of weights: a graph saves launches, not attention, so "
+            "expect little, and check that it is not slower than eager (vllm-ascend#7723: 3.1 "
+            "times faster at 256k tokens, 1.3 at 512k, slower from 768k on)"
         ),
     )

@@ -11,7 +11,7 @@ from graphs.planning.cost import StepCost
 from graphs.planning.defaults import full_decode_sizes
 from graphs.planning.histogram import Steps, uniform
 from graphs.planning.memory import GraphMemory, graph_memory
-from graphs.planning.shape import ModelShape
+from graphs.planning.shape import ModelShape, StepBytes
 from graphs.planning.streams import StreamDemand, StreamLimit, Topology
 from kernels_npu.evidence import Evidence
 
@@ -52,6 +52,7 @@ class PlanReport:
     padding: over the histogram, or over one step of every batch size when there is none.
     traffic: which of the two.
     memory: None without a model.
+    step_bytes: of a step of the largest batch; None without a model and a context.
     """
 
     plan: BucketPlan
@@ -59,6 +60,7 @@ class PlanReport:
     traffic: Literal["given", "uniform"]
     streams: StreamDemand
     memory: GraphMemory | None
+    step_bytes: StepBytes | None
     warnings: tuple[PlanWarning, ...]
 
     @property
@@ -77,6 +79,7 @@ class PlanReport:
             "padding": self.padding.to_dict(),
             "streams": self.streams.to_dict(),
             "memory": None if self.memory is None else self.memory.to_dict(),
+            "step_bytes": None if self.step_bytes is None else self.step_bytes.to_dict(),
             "warnings": [warning.to_dict() for warning in self.warnings],
         }
 
@@ -107,7 +110,7 @@ def assess(given: BucketPlan, conditions: Conditions) -> PlanReport:
     if conditions.steps is not None:
         warnings += advice.better_sizes(plan, conditions.steps, conditions.cost)
     warnings += advice.streams(demand)
-    memory, shape = None, conditions.shape
+    memory, step_bytes, shape = None, None, conditions.shape
     if shape is not None and plan.sizes:
         memory = graph_memory(
             shape,
@@ -116,12 +119,14 @@ def assess(given: BucketPlan, conditions: Conditions) -> PlanReport:
             block_size=conditions.block_size,
         )
     if shape is not None and conditions.context is not None:
-        warnings += advice.attention(shape, largest, conditions.context)
+        step_bytes = shape.step_bytes(largest, conditions.context)
+        warnings += advice.attention(step_bytes, largest, conditions.context)
     return PlanReport(
         plan=plan,
         padding=plan.padding(steps),
         traffic="uniform" if conditions.steps is None else "given",
         streams=demand,
         memory=memory,
+        step_bytes=step_bytes,
         warnings=tuple(warnings),
     )

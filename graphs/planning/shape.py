@@ -8,6 +8,22 @@ from graphs.errors import PlanInputError
 
 
 @dataclass(frozen=True, kw_only=True)
+class StepBytes:
+    """What one decode step reads on one rank."""
+
+    weights: float
+    kv: float
+
+    @property
+    def ratio(self) -> float:
+        """Keys and values over weights: how much of a step is attention."""
+        return self.kv / self.weights
+
+    def to_dict(self) -> dict[str, float]:
+        return {"weights": self.weights, "kv": self.kv, "ratio": self.ratio}
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelShape:
     """A decoder with grouped-query attention, dense or with routed experts.
 
@@ -78,3 +94,7 @@ class ModelShape:
     def kv_read(self, rows: int, context: int) -> float:
         """Bytes of keys and values that a step reads on one rank, `context` tokens per row."""
         return 2 * self.num_layers * self.kv_size * self.kv_bytes * rows * context
+
+    def step_bytes(self, rows: int, context: int) -> StepBytes:
+        """What a step of `rows` rows with `context` tokens each reads."""
+        return StepBytes(weights=self.weights_read(rows), kv=self.kv_read(rows, context))

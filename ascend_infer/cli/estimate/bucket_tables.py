@@ -118,4 +118,7 @@ def _resources(report: PlanReport) -> None:
             value = getattr(memory, name)
             rows.append((name, "unknown" if value is None else in_words(value), source))
         rows.append(("memory", in_words(memory.total), "without what the driver keeps per task"))
+    if report.step_bytes is not None:
+        for name, value in (("weights", report.step_bytes.weights), ("kv", report.step_bytes.kv)):
+            rows.append((f"{name} read", in_words(int(value)), "per step of the largest batch"))
     output.print_table("Resources per device", ("what", "needed", "notes"), rows, note=_MODELLED)

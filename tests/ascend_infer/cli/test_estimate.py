@@ -117,6 +117,8 @@ def test_a_model_adds_memory_and_attention(run: Any, config: str) -> None:
     assert "attention-dominates" not in kinds(short)
     _, long = run(*model, "--context", "32768")
     assert "attention-dominates" in kinds(long)
+    assert long["step_bytes"]["kv"] == 32 * 32768 * 2 * 64 * 2 * 128 * 2
+    assert long["step_bytes"]["ratio"] > 1 > short["step_bytes"]["ratio"]
     _, small_cache = run(*model, "--context", "32768", "--kv-bits", "2")
     assert "attention-dominates" not in kinds(small_cache)
     assert short["streams"]["streams_per_size"] == 2
@@ -143,7 +145,7 @@ def test_tables_for_people(capsys: pytest.CaptureFixture[str], config: str) -> N
     out = capsys.readouterr().out
     assert status == 0
     assert "17-20" in out and "30 padded rows, 12.5%" in out and "modelled" in out
-    assert "of 1,984 per device" in out and "paged_decode_attention" in out
+    assert "of 1,984 per device" in out and "kv read" in out and "paged_decode_attention" in out
     assert "warning: attention-dominates" in out and "capture order: 20,16,12,8,4" in out
     assert "capture shapes over two axes" in out
 
