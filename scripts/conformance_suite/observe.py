@@ -87,7 +87,10 @@ class Evidence:
         if report.when == "call" or not report.passed:
             self.tests[report.outcome] += 1
             if report.skipped:
-                self.notes.append(f"skipped {report.nodeid}: {report.longrepr[-1]}")
+                # An expected failure counts as skipped, and has a traceback in place of a reason.
+                expected = getattr(report, "wasxfail", None)
+                why = report.longrepr[-1] if expected is None else f"expected to fail: {expected}"
+                self.notes.append(f"skipped {report.nodeid}: {why}")
 
     def pytest_collectreport(self, report: Any) -> None:
         """A file that cannot be imported has no tests to fail."""

@@ -184,3 +184,27 @@ def test_the_page_is_current():
     assert page.PAGE.read_text(encoding="utf-8") == page.render(), (
         "run: PYTHONPATH=scripts python -m conformance_suite.page"
     )
+
+
+def test_outcomes_of_a_test_file_are_written_down_whatever_they_are(tmp_path: Path):
+    (tmp_path / "test_kinds.py").write_text(
+        "import pytest\n"
+        "def test_passes(): pass\n"
+        "def test_fails(): assert 0\n"
+        "def test_skips(): pytest.skip('no device')\n"
+        "@pytest.mark.xfail(reason='known')\n"
+        "def test_is_known_to_fail(): assert 0\n"
+        "@pytest.mark.xfail(reason='fixed')\n"
+        "def test_was_known_to_fail(): pass\n"
+    )
+    found = tmp_path / "evidence.json"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "scripts")])}
+    command = [sys.executable, "-m", "conformance_suite.observe", str(found), "pytest"]
+    done = subprocess.run(
+        [*command, str(tmp_path / "test_kinds.py")], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 1, done.stdout
+    evidence = json.loads(found.read_text())
+    assert evidence["tests"] == {"passed": 2, "failed": 1, "skipped": 2}
+    reasons = [note.partition(": ")[2] for note in evidence["notes"]]
+    assert reasons == ["Skipped: no device", "expected to fail: known"]
