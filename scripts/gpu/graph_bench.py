@@ -288,7 +288,7 @@ def measure_ours(
             kv_bytes = 2 * size * context * config.kv_size * 2 * config.num_layers
             floor_ms = linear_ms[size] + kv_bytes / bandwidth / 1e6
             replay_ms = clock.device_ms(bare, 20)
-            bare_host, run_host = clock.host_ms(bare, 50), clock.host_ms(run, 50)
+            step_ms, bare_ms = clock.wall_ms(run, 20), clock.wall_ms(bare, 20)
             yield {
                 "batch": size,
                 "context": context,
@@ -296,8 +296,12 @@ def measure_ours(
                 "operators": operators,
                 "eager_ms": clock.wall_ms(run_eager, 5),
                 "replay_ms": replay_ms,
-                "step_ms": clock.wall_ms(run, 20),
-                "runner_overhead_us": (run_host - bare_host) * 1e3,
+                "step_ms": step_ms,
+                "runner_overhead_us": (step_ms - bare_ms) * 1e3,
+                "host_us_after_idle": {
+                    "replay": clock.host_ms(bare, 50) * 1e3,
+                    "run": clock.host_ms(run, 50) * 1e3,
+                },
                 "launches": launches_of(bare),
                 "linear_ms": linear_ms[size],
                 "kv_bytes": kv_bytes,
