@@ -28,8 +28,8 @@ def add_device(parser: argparse.ArgumentParser) -> None:
         "--device",
         choices=DEVICES,
         default="auto",
-        help="npu: real Ascend device; sim: simulated NPU; cpu: plain torch references; cuda: Triton kernels; "
-        "auto: npu when torch_npu is installed, else sim (default)",
+        help="npu: real Ascend device; sim: simulated NPU; cpu: plain torch references; "
+        "cuda: Triton kernels; auto: npu when torch_npu is installed, else sim (default)",
     )
 
 

@@ -45,4 +45,15 @@ def implementation(op: str, args: Sequence[Any]) -> Callable[..., Any] | None:
         return None
     module = importlib.import_module(f"kernels_npu.cuda.{OPERATORS[op]}")
     function: Callable[..., Any] = getattr(module, op)
-    return function
+    return function if torch.cuda.device_count() < 2 else _on_the_arguments_device(function)
+
+
+def _on_the_arguments_device(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Triton launches on the current device, torch's operators on that of their arguments."""
+
+    @functools.wraps(function)
+    def launch(first: torch.Tensor, *others: Any) -> Any:
+        with torch.cuda.device(first.device):
+            return function(first, *others)
+
+    return launch
