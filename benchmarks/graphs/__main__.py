@@ -1,6 +1,7 @@
 """Decode graphs: what they cost and save. One part per question.
 
 python -m benchmarks.graphs padding [--json FILE]
+python -m benchmarks.graphs replay [--device cuda:0] [--json FILE]
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.graphs import padding
+from benchmarks.graphs import padding, replay
 
 #: Name -> module with `add_options(parser)` and `run(arguments, console) -> figures`.
-PARTS: dict[str, ModuleType] = {"padding": padding}
+PARTS: dict[str, ModuleType] = {"padding": padding, "replay": replay}
 
 Run = Callable[[argparse.Namespace, Console], dict[str, Any]]
 
