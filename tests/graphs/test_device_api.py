@@ -162,3 +162,34 @@ def test_real_devices(api: DeviceApi) -> None:
         event.record(api.current_stream())
         event.synchronize()
     assert api.memory().allocated is not None
+
+
+# ------------------------------------------------------------------------------- for verification
+
+
+def test_allocations_are_counted(api: DeviceApi) -> None:
+    before = api.allocations()
+    kept = [torch.zeros(3, device=api.device) for _ in range(4)]
+    kept[0].add_(1)
+    kept[0][1:].view(2)
+    after = api.allocations()
+    if api.device.type == "cpu":
+        assert before is after is None
+    else:
+        assert before is not None and after is not None and after - before == 4
+
+
+def test_generators_move_when_a_step_draws(api: DeviceApi) -> None:
+    before = api.generator_states()
+    assert {"cpu", str(api.device)} == set(before)
+    torch.zeros(3, device=api.device).add_(1)
+    assert all(torch.equal(api.generator_states()[name], before[name]) for name in before)
+    torch.rand(3, device=api.device)
+    assert not torch.equal(api.generator_states()[str(api.device)], before[str(api.device)])
+
+
+def test_a_stall_changes_nothing(api: DeviceApi) -> None:
+    x = torch.zeros(3, device=api.device)
+    api.stall()
+    x.add_(1)
+    assert x.cpu().tolist() == [1, 1, 1]
