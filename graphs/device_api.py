@@ -9,6 +9,7 @@ Everything after the graph object is therefore passed by keyword. The CPU runs e
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 import torch
 
 from graphs.errors import GraphError
+from graphs.runtime_log import replays_in_log
 from graphs.task_groups import TaskGroups
 
 
@@ -52,10 +54,13 @@ class MemoryFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayCounters:
-    """Replays, and kernels and operations executed by them, since the process started."""
+    """Replays, and kernels and operations executed by them, since the process started.
+
+    launches: None where only replays are counted.
+    """
 
     replays: int
-    launches: int
+    launches: int | None
 
 
 class DeviceApi:
@@ -120,10 +125,12 @@ class DeviceApi:
     def replay_counters(self) -> ReplayCounters | None:
         """The device's own count of replays and of kernels launched by them; None if it keeps none.
 
-        Only the simulated NPU counts; on hardware the evidence is in profiler files and logs.
+        The simulated NPU counts both. On an NPU replays are counted in the runtime's log where
+        that is complete, see `graphs.runtime_log`; CUDA tells nothing.
         """
         if not self.simulated:
-            return None
+            logged = replays_in_log(os.getpid()) if self.device.type == "npu" else None
+            return None if logged is None else ReplayCounters(replays=logged, launches=None)
         from kernels_npu.sim.device import counters
 
         seen = counters.snapshot()

@@ -82,9 +82,9 @@ def _summary(replay: VerificationReport) -> str:
         f"{proof.overwritten} of {proof.replays} replays overwrote a poisoned output",
     ]
     if proof.device_replays is not None:
-        lines[1] += (
-            f"; the device counted {proof.device_replays} with {proof.device_launches} launches"
-        )
+        lines[1] += f"; the device counted {proof.device_replays}"
+    if proof.device_launches is not None:
+        lines[1] += f" with {proof.device_launches} launches"
     if replay.dead_inputs:
         lines.append(f"not read even by eager: {', '.join(replay.dead_inputs)}")
     return "\n".join(lines)

@@ -29,13 +29,13 @@ def check(findings: Findings, where: Where, steps: int, replay: Run) -> None:
         )
         return
     if replay.device_replays is not None and (
-        replay.device_replays < steps or not replay.device_launches
+        replay.device_replays < steps or replay.device_launches == 0
     ):
         findings.add(
             "AI-VERIFY-012",
             where,
             f"{steps} steps were to be replayed; the device counted {replay.device_replays} "
-            f"replays with {replay.device_launches} launches",
+            f"replays with {_number(replay.device_launches)} launches",
         )
     if replay.elsewhere:
         findings.add_once(
@@ -52,6 +52,10 @@ def check(findings: Findings, where: Where, steps: int, replay: Run) -> None:
             "writes into static buffers and allocates nothing",
         )
     _bucket(findings, where, replay)
+
+
+def _number(count: int | None) -> str:
+    return "an unknown number of" if count is None else str(count)
 
 
 def _bucket(findings: Findings, where: Where, replay: Run) -> None:

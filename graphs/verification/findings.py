@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphs.compare import Mismatch
-from graphs.report import Finding, LayerVerdict
+from graphs.report import Finding
+from graphs.report_parts import LayerVerdict
 
 # Most telling first: a replay that does nothing also differs from eager, and should not be
 # reported as "differs". Codes that are not listed come in between, in the order found.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 
 from graphs.compare import find_mismatch, max_abs_diff
-from graphs.report import BucketInvariance, RowChange
+from graphs.report_parts import BucketInvariance, RowChange
 from graphs.verification.findings import Where
 from graphs.verification.variants import shorter_neighbours, take_rows
 from graphs.verification.workbench import Workbench

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from graphs.batch import DecodeBatch, InputName
 from graphs.compare import Mismatch, Tolerance, bit_equal, find_mismatch, max_abs_diff
 from graphs.kv_state import first_difference
-from graphs.report import LayerVerdict
+from graphs.report_parts import LayerVerdict
 from graphs.verification import evidence
 from graphs.verification.findings import Findings, Where
 from graphs.verification.proof_runs import Run

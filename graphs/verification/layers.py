@@ -10,7 +10,7 @@ from graphs.buckets import BucketPlan
 from graphs.capture import StepFn
 from graphs.compare import Mismatch, Tolerance, find_mismatch
 from graphs.kv_state import KvState, Snapshot, first_difference
-from graphs.report import LayerVerdict
+from graphs.report_parts import LayerVerdict
 from graphs.runner import DecodeGraphRunner
 from graphs.verification.proof_runs import ProofRuns
 

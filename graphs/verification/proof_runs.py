@@ -143,10 +143,7 @@ class ProofRuns:
         self._replays += len(run.logits)
         self._overwritten += sum(n == 0 for n in run.untouched)
         if seen is not None:
-            so_far = self._seen or ReplayCounters(replays=0, launches=0)
-            self._seen = ReplayCounters(
-                replays=so_far.replays + seen.replays, launches=so_far.launches + seen.launches
-            )
+            self._seen = seen if self._seen is None else _sum(self._seen, seen)
 
 
 def _is_static(api: DeviceApi, result: torch.Tensor, logits: torch.Tensor) -> bool:
@@ -165,6 +162,16 @@ def _difference(
 ) -> ReplayCounters | None:
     if before is None or after is None:
         return None
+    launched = before.launches is not None and after.launches is not None
     return ReplayCounters(
-        replays=after.replays - before.replays, launches=after.launches - before.launches
+        replays=after.replays - before.replays,
+        launches=(after.launches or 0) - (before.launches or 0) if launched else None,
+    )
+
+
+def _sum(a: ReplayCounters, b: ReplayCounters) -> ReplayCounters:
+    launched = a.launches is not None and b.launches is not None
+    return ReplayCounters(
+        replays=a.replays + b.replays,
+        launches=(a.launches or 0) + (b.launches or 0) if launched else None,
     )

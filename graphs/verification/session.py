@@ -10,7 +10,8 @@ from typing import Literal
 from graphs.compare import Tolerance
 from graphs.errors import VerificationError
 from graphs.kv_state import KvState
-from graphs.report import BucketInvariance, SoakFigures, VerificationReport
+from graphs.report import VerificationReport
+from graphs.report_parts import BucketInvariance, SoakFigures
 from graphs.runner import DecodeGraphRunner
 from graphs.stats import RunnerStats
 from graphs.verification import evidence, inputs, order, rounds

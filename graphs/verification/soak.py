@@ -16,7 +16,7 @@ from itertools import cycle
 import torch
 
 from graphs.compare import Mismatch, find_mismatch
-from graphs.report import SoakFigures
+from graphs.report_parts import SoakFigures
 from graphs.verification.findings import Where
 from graphs.verification.proof_runs import Run
 from graphs.verification.scenarios import Scenario

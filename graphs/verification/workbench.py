@@ -8,13 +8,14 @@ from functools import partial
 
 from graphs.batch import DecodeBatch
 from graphs.kv_state import KvState
-from graphs.report import LayerVerdict
+from graphs.report_parts import LayerVerdict
 from graphs.runner import DecodeGraphRunner
 from graphs.verification.findings import Where
 from graphs.verification.judge import Judge
 from graphs.verification.layers import LayeredStep, first_differing_layer
 from graphs.verification.proof_runs import ProofRuns, Run
 from graphs.verification.scenarios import Geometry, Scenario, ScenarioMaker
+from kernels_npu.errors import AscendInferError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,12 +59,16 @@ class Workbench:
     ) -> LayerVerdict | None:
         if self.layers is None:
             return None
-        return first_differing_layer(
-            self.runner,
-            self.state,
-            self.layers,
-            scenario.content,
-            batches,
-            bucket=bucket,
-            tolerance=self.judge.tolerance,
-        )
+        try:
+            return first_differing_layer(
+                self.runner,
+                self.state,
+                self.layers,
+                scenario.content,
+                batches,
+                bucket=bucket,
+                tolerance=self.judge.tolerance,
+            )
+        except AscendInferError as error:  # the finding itself must not be lost
+            self.notes.append(f"the first differing layer was not found: {error.code} {error.what}")
+            return None

@@ -6,7 +6,8 @@ import torch
 
 from graphs.batch import DecodeBatch
 from graphs.capture import StepFn
-from graphs.report import RowChange, VerificationReport
+from graphs.report import VerificationReport
+from graphs.report_parts import RowChange
 from graphs.verification import verify
 from graphs.verification.invariance import compare_rows
 from tests.graphs.harness import make_rig

@@ -11,7 +11,8 @@ import torch
 from graphs.batch import DecodeBatch
 from graphs.buffers import DecodeBuffers
 from graphs.device_api import DeviceApi
-from graphs.report import LayerVerdict, VerificationReport
+from graphs.report import VerificationReport
+from graphs.report_parts import LayerVerdict
 from graphs.runner import DecodeGraphRunner
 from graphs.verification import verify
 from tests.graphs.recording_device import RecordingDeviceApi
