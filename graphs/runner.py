@@ -321,7 +321,7 @@ class DecodeGraphRunner:
             raise leaves_graph(batch.size, str(reason), self.plan.sizes, str(self.api.device))
         if reason not in self.stats.eager and reason is not EagerReason.DISABLED:
             _log.warning("a batch of %d rows runs eagerly: %s", batch.size, reason)
-        self.stats.eager[reason] += 1
+        self.stats.count_eager(reason, batch.size)
         return self.run_eager(batch)
 
     def _reason(self, bucket: int | None) -> EagerReason:

@@ -31,6 +31,8 @@ class RunnerStats:
     replays: replays per bucket.
     rows, padded_rows: rows with and without a sequence, over all replays.
     eager: steps that did not use a graph, by reason.
+    batch_sizes: steps per batch size, eager ones included: the histogram that
+        `graphs.planning.plan_buckets` takes.
     capture_failures: bucket -> the first exception of its last capture, as text.
     preflight: what the last `capture()` found before recording, warnings included.
     memory_before, memory_after: device memory around the last `capture()`.
@@ -41,6 +43,7 @@ class RunnerStats:
     rows: int = 0
     padded_rows: int = 0
     eager: Counter[EagerReason] = field(default_factory=Counter)
+    batch_sizes: Counter[int] = field(default_factory=Counter)
     capture_failures: dict[int, str] = field(default_factory=dict)
     preflight: tuple[PreflightFinding, ...] = ()
     memory_before: MemoryFigures = field(default_factory=MemoryFigures)
@@ -51,6 +54,12 @@ class RunnerStats:
         self.replays[bucket] += 1
         self.rows += rows
         self.padded_rows += bucket - rows
+        self.batch_sizes[rows] += 1
+
+    def count_eager(self, reason: EagerReason, rows: int) -> None:
+        """One step of `rows` rows that did not use a graph."""
+        self.eager[reason] += 1
+        self.batch_sizes[rows] += 1
 
     @property
     def total_replays(self) -> int:
@@ -76,6 +85,7 @@ class RunnerStats:
             "padded_rows": self.padded_rows,
             "eager_steps": self.eager_steps,
             "fallbacks": {reason.value: n for reason, n in self.eager.items()},
+            "batch_sizes": {str(size): n for size, n in sorted(self.batch_sizes.items())},
             "capture_failures": {str(b): text for b, text in self.capture_failures.items()},
             "preflight": [finding.to_dict() for finding in self.preflight],
             "captured_bytes": self.captured_bytes,

@@ -102,6 +102,8 @@ def streams(demand: StreamDemand) -> Iterator[PlanWarning]:
     remedy = f"capture at most {demand.most_sizes} sizes"
     if topology.pieces:
         remedy += f", or full decode graphs, which take {demand.full_streams} streams for all sizes"
+    if topology.comm_groups and not topology.aiv:
+        remedy += "; HCCL_OP_EXPANSION_MODE=AIV halves the streams of communication"
     yield PlanWarning(
         kind="streams-exceeded" if exceeded else "streams-scarce",
         severity="error" if exceeded else "warning",

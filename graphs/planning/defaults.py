@@ -1,8 +1,9 @@
 """The capture sizes that vLLM and vllm-ascend choose when the user gives none.
 
-Read in the sources of both (see `DefaultRule.source`); the lists are in tokens, which for plain
-decode are rows. vLLM also adds `max_num_batched_tokens` when that is below its ceiling, which it
-only is for tiny settings; that is left out here.
+Read in the sources of both (see `DefaultRule.source`), for plain decode: one token per sequence.
+With speculative decoding the lists are in tokens and vLLM adds further sizes. vLLM also adds
+`max_num_batched_tokens` when that is below its ceiling, which it only is for tiny settings; that is
+left out here.
 """
 
 from __future__ import annotations
@@ -55,9 +56,7 @@ RULES: dict[str, DefaultRule] = {
 }
 
 
-def default_sizes(
-    max_num_seqs: int, rule: str = "vllm", *, tokens_per_sequence: int = 1
-) -> tuple[int, ...]:
+def default_sizes(max_num_seqs: int, rule: str = "vllm") -> tuple[int, ...]:
     """The default `cudagraph_capture_sizes`, ascending.
 
     1, 2, 4, multiples of 8 below 256, multiples of 16 from there on.
@@ -65,25 +64,22 @@ def default_sizes(
     Args:
         max_num_seqs: vLLM's setting of that name.
         rule: a key of `RULES`.
-        tokens_per_sequence: 1 plus the speculative tokens of a decode step.
 
     Raises:
         PlanInputError: AI-GRAPH-042 for a rule that is not known or a number below 1.
     """
     chosen = RULES.get(rule)
-    if chosen is None or max_num_seqs < 1 or tokens_per_sequence < 1:
+    if chosen is None or max_num_seqs < 1:
         raise PlanInputError(
             "AI-GRAPH-042",
-            f"default sizes of {rule!r} for max_num_seqs={max_num_seqs}, "
-            f"{tokens_per_sequence} tokens per sequence",
+            f"default sizes of {rule!r} for max_num_seqs={max_num_seqs}",
             rule="the rules are " + ", ".join(RULES),
-            fix="choose one of them, and numbers of at least 1",
+            fix="choose one of them, and a max_num_seqs of at least 1",
         )
-    largest = max_num_seqs * tokens_per_sequence
-    top = min(largest * chosen.headroom, chosen.ceiling)
+    top = min(max_num_seqs * chosen.headroom, chosen.ceiling)
     ladder = {1, 2, 4, *range(8, 256, 8), *range(256, top + 1, 16)}
     if chosen.exact_largest:
-        ladder.add(largest)
+        ladder.add(max_num_seqs)
     return tuple(sorted(size for size in ladder if size <= top))
 
 

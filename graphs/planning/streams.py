@@ -79,12 +79,15 @@ class Topology:
     mode: full graphs, pieces between attention operators, or both.
     num_layers: of the model; a piecewise capture has one graph more than that.
     comm_groups: communication groups in use inside the graph, such as tensor and data parallel.
+    aiv: whether collectives run on vector cores (HCCL_OP_EXPANSION_MODE=AIV), so that a group takes
+        one stream per graph rather than two.
     side_streams: further streams that are joined to the capture by events.
     """
 
     mode: CaptureMode = CaptureMode.FULL
     num_layers: int = 0
     comm_groups: int = 0
+    aiv: bool = False
     side_streams: int = 0
 
     def __post_init__(self) -> None:
@@ -110,8 +113,8 @@ class Topology:
 
     @property
     def streams_per_graph(self) -> int:
-        """One, and one per communication group and side stream that is joined to it."""
-        return 1 + self.comm_groups + self.side_streams
+        """Its own, its side streams, and those of its communication groups."""
+        return 1 + self.side_streams + self.comm_groups * (1 if self.aiv else 2)
 
     @property
     def streams_per_size(self) -> int:
@@ -119,17 +122,18 @@ class Topology:
         return (self.full_graphs + self.pieces) * self.streams_per_graph
 
 
-def stream_budget(limit: StreamLimit) -> int:
-    """What graphs may take when others on the device need as much as vllm-ascend assumed.
+def stream_budget(topology: Topology, limit: StreamLimit) -> int:
+    """What graphs may take when everything else on the device needs as much as vllm-ascend assumed.
 
-    1800 on a device of 2048 streams, which is the number vllm-ascend used up to 0.18.
+    Of 2048 streams 1800, the number of vllm-ascend up to 0.18, which also kept 40 for each
+    communication group that does not run on vector cores.
     """
-    return limit.streams - RESERVED
+    return limit.streams - RESERVED - (0 if topology.aiv else 40 * topology.comm_groups)
 
 
 def most_sizes(topology: Topology, limit: StreamLimit) -> int:
     """Capture sizes that fit the budget, each captured in every way that `topology` asks for."""
-    return stream_budget(limit) // topology.streams_per_size
+    return stream_budget(topology, limit) // topology.streams_per_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +144,7 @@ class StreamDemand:
     vLLM leaves out what is larger than `max_num_seqs`.
 
     It is a lower bound: a graph with more tasks than a stream holds (2048) takes a further stream,
-    and HCCL may hold up to `ranks - 1` more per group, depending on HCCL_OP_EXPANSION_MODE.
+    and on A3 HCCL's default may hold up to 15 per group.
     """
 
     topology: Topology
@@ -157,7 +161,7 @@ class StreamDemand:
     @property
     def budget(self) -> int:
         """See `stream_budget`."""
-        return stream_budget(self.limit)
+        return stream_budget(self.topology, self.limit)
 
     @property
     def most_sizes(self) -> int:
@@ -181,20 +185,3 @@ class StreamDemand:
             "source": self.limit.source,
             "most_sizes": self.most_sizes,
         }
-
-
-def vllm_ascend_018_sizes(
-    num_layers: int, comm_groups: int, *, aiv: bool = False, moe: bool = False
-) -> int:
-    """How many piecewise capture sizes vllm-ascend 0.11 to 0.18 would allow.
-
-    comm_groups: how many of data and tensor parallelism are in use. aiv: whether
-    HCCL_OP_EXPANSION_MODE=AIV. Expert, prefill-context and decode-context parallelism, each of
-    which lowers the number further, are taken to be off. Source: vllm_ascend/utils.py,
-    update_aclgraph_sizes.
-    """
-    budget, graphs = 1800, num_layers + 1
-    if not aiv:
-        return int((budget - 40 * comm_groups) / graphs / (1 + 2 * comm_groups))
-    factor = 1 + comm_groups
-    return int((budget - (0 if moe else factor * graphs)) / graphs / factor)

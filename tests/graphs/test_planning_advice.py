@@ -23,7 +23,7 @@ from graphs.planning import (
 )
 
 A2 = Conditions(limit=stream_limit("Ascend910B3"), topology=Topology())
-PIECES = Topology(mode=CaptureMode.PIECEWISE, num_layers=64, comm_groups=1)
+PIECES = Topology(mode=CaptureMode.PIECEWISE, num_layers=64, comm_groups=1, aiv=True)
 # Qwen3-Coder-480B-A35B with 8-bit weights, the model of vllm-ascend#7723.
 CODER = ModelShape(
     num_layers=62,
@@ -101,6 +101,14 @@ def test_stream_exhaustion_at_64_layers_and_many_sizes() -> None:
     fits = plan_buckets(256, max_graphs=report.streams.most_sizes)
     assert assess(fits.plan, conditions).passed
     assert assess(BucketPlan.of(sizes, max_batch=256), replace(A2, dispatch="vllm")).passed
+
+
+def test_communication_that_does_not_run_on_vector_cores() -> None:
+    plan = BucketPlan.of(range(1, 13), max_batch=12)  # 12 * 65 * 3 = 2340
+    default = replace(A2, topology=replace(PIECES, aiv=False))
+    text = message(assess(plan, default), "streams-exceeded")
+    assert "at most 8 sizes" in text and "HCCL_OP_EXPANSION_MODE=AIV" in text
+    assert assess(plan, replace(A2, topology=PIECES)).passed
 
 
 def test_scarce_streams() -> None:

@@ -19,7 +19,7 @@ from graphs.planning import (
     graph_memory,
     stream_limit,
 )
-from graphs.planning.streams import vllm_ascend_018_sizes
+from graphs.planning.streams import most_sizes, stream_budget
 
 QWEN25_7B = ModelShape(
     num_layers=28,
@@ -55,7 +55,6 @@ def test_the_ladder_at_scale(rule: str) -> None:
     assert len(sizes) == 51 and sizes[-1] == 512
     assert {b - a for a, b in pairwise(sizes[3:34])} == {8}
     assert {b - a for a, b in pairwise(sizes[34:])} == {16}
-    assert default_sizes(1000, rule, tokens_per_sequence=3) == sizes
 
 
 def test_full_decode_sizes_stop_at_max_num_seqs() -> None:
@@ -106,8 +105,10 @@ def test_chips_without_a_known_limit(soc: str) -> None:
     ],
 )
 def test_streams_per_size(mode: CaptureMode, groups: int, side: int, per_size: int) -> None:
-    topology = Topology(mode=mode, num_layers=64, comm_groups=groups, side_streams=side)
+    topology = Topology(mode=mode, num_layers=64, comm_groups=groups, side_streams=side, aiv=True)
     assert topology.streams_per_size == per_size
+    more = replace(topology, aiv=False).streams_per_size - per_size
+    assert more == groups * (topology.full_graphs + topology.pieces)
     demand = StreamDemand(
         topology=topology, num_sizes=7, num_full_sizes=7, limit=stream_limit("A2")
     )
@@ -128,7 +129,7 @@ def test_graphs_as_counted_by_vllm_ascend() -> None:
 
 
 def test_sizes_beyond_max_num_seqs_have_no_full_graph() -> None:
-    topology = Topology(mode=CaptureMode.FULL_AND_PIECEWISE, num_layers=9, comm_groups=1)
+    topology = Topology(mode=CaptureMode.FULL_AND_PIECEWISE, num_layers=9, comm_groups=1, aiv=True)
     demand = StreamDemand(
         topology=topology, num_sizes=6, num_full_sizes=4, limit=stream_limit("310P3")
     )
@@ -150,12 +151,14 @@ def test_topologies_that_cannot_be_meant(arguments: dict[str, object]) -> None:
     [(28, 0, 62), (36, 0, 48), (64, 1, 9), (48, 1, 11)],
 )
 def test_the_budget_of_vllm_ascend_018(layers: int, groups: int, sizes: int) -> None:
-    assert vllm_ascend_018_sizes(layers, groups) == sizes
+    topology = Topology(mode=CaptureMode.PIECEWISE, num_layers=layers, comm_groups=groups)
+    assert most_sizes(topology, stream_limit("910A")) == sizes  # 2048 streams, as it assumed
 
 
-def test_the_budget_with_aiv() -> None:
-    assert vllm_ascend_018_sizes(64, 1, aiv=True) == 12
-    assert vllm_ascend_018_sizes(64, 1, aiv=True, moe=True) == 13
+def test_the_budget_with_collectives_on_vector_cores() -> None:
+    topology = Topology(mode=CaptureMode.PIECEWISE, num_layers=64, comm_groups=1, aiv=True)
+    assert most_sizes(topology, stream_limit("910A")) == 13
+    assert stream_budget(topology, stream_limit("910A")) == 1800
 
 
 def test_weights_and_cache_of_a_dense_model() -> None:

@@ -12,6 +12,7 @@ from graphs.buffers import TENSOR_NAMES
 from graphs.capture import StepFn
 from graphs.device_api import CpuDeviceApi, DeviceApi
 from graphs.errors import GraphError
+from graphs.planning import plan_buckets
 from graphs.runner import DecodeGraphRunner
 from graphs.stats import EagerReason
 from kernels_npu import ops, registry
@@ -102,6 +103,8 @@ def test_statistics(api: DeviceApi) -> None:
     assert stats["eager_steps"] == 1
     assert stats["fallbacks"] == {"batch larger than the largest bucket": 1}
     assert stats["capture_failures"] == {}
+    assert plan_buckets(5, rig.runner.stats.batch_sizes, max_graphs=1).plan.sizes == (5,)
+    assert sum(stats["batch_sizes"].values()) == 5 and stats["batch_sizes"]["5"] == 1
 
 
 def test_reset_and_recapture(api: DeviceApi) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 from ascend_infer.cli import output
 from ascend_infer.memory_budget import in_words
 from graphs.planning import GridPlan, PlannedBuckets, PlanReport
-from graphs.planning.streams import RESERVED
 
 _MODELLED = "modelled: formulas over the given traffic, not a measurement"
 
@@ -104,7 +103,7 @@ def _resources(report: PlanReport) -> None:
             f"streams ({topology.mode})",
             f"{streams.needed:,}",
             f"of {streams.limit.streams:,} per device ({streams.limit.chips}), "
-            f"{RESERVED} of them for everything else",
+            f"{streams.limit.streams - streams.budget} of them for everything else",
         )
     ]
     if memory is not None:

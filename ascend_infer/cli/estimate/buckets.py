@@ -129,6 +129,11 @@ def _add_device(parser: argparse.ArgumentParser) -> None:
         help="communication groups inside the graph (default: 1 with tensor parallelism, else 0)",
     )
     group.add_argument(
+        "--aiv",
+        action="store_true",
+        help="collectives run on vector cores (HCCL_OP_EXPANSION_MODE=AIV): half their streams",
+    )
+    group.add_argument(
         "--side-streams",
         type=options.integer(0),
         default=0,
@@ -230,6 +235,7 @@ def _conditions(arguments: argparse.Namespace, steps: dict[int, int] | None) -> 
             mode=CaptureMode(arguments.mode),
             num_layers=layers,
             comm_groups=int(arguments.tensor_parallel > 1) if groups is None else groups,
+            aiv=arguments.aiv,
             side_streams=arguments.side_streams,
         ),
         shape=shape,

@@ -71,7 +71,10 @@ def test_files_say_the_same_as_words(run: Any, tmp_path: Path) -> None:
 
 def test_the_default_number_of_graphs_is_that_of_vllm_ascend(run: Any) -> None:
     assert len(run("--max-batch", "64")[1]["sizes"]) == 11
-    _, result = run("--max-batch", "256", "--piecewise", "--layers", "64", "--comm-groups", "1")
+    _, result = run("--max-batch", "256", "--piecewise", "--layers", "64", "--aiv")
+    assert len(result["sizes"]) == 26
+    many = ("--max-batch", "256", "--piecewise", "--layers", "64", "--comm-groups", "1")
+    _, result = run(*many, "--aiv")
     assert len(result["sizes"]) == 13 == result["streams"]["most_sizes"]
 
 
@@ -121,7 +124,7 @@ def test_a_model_adds_memory_and_attention(run: Any, config: str) -> None:
     assert long["step_bytes"]["ratio"] > 1 > short["step_bytes"]["ratio"]
     _, small_cache = run(*model, "--context", "32768", "--kv-bits", "2")
     assert "attention-dominates" not in kinds(small_cache)
-    assert short["streams"]["streams_per_size"] == 2
+    assert short["streams"]["streams_per_size"] == 3
     assert run("--max-batch", "32")[1]["memory"] is None
 
 
