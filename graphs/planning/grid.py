@@ -3,8 +3,8 @@
 What the second axis saves depends on what the step does with a column of the block table. A kernel
 that reads `seq_lens` on the device stops at the end of each sequence; for it a narrower graph
 saves the copy of the table and whatever grid or workspace is sized by `max_blocks`. A step that
-gathers the table's blocks, as the plain torch references do, reads every column of every row,
-padding included; for it the cells `rows * blocks` are the work, and the second axis divides it.
+gathers the table's blocks reads every column of every row, padding included; for it the cells
+`rows * blocks` are the work, and the second axis divides it.
 """
 
 from __future__ import annotations

@@ -130,3 +130,27 @@ def test_sizes_that_are_none() -> None:
 def test_costs_that_cannot_be_meant(terms: dict[str, float]) -> None:
     with pytest.raises(PlanInputError, match="AI-GRAPH-042"):
         StepCost(**terms)  # type: ignore[arg-type]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.dictionaries(st.integers(1, 90), st.integers(1, 10**6), min_size=20),
+    st.integers(1, 25),
+    costs,
+)
+def test_the_recurrence_without_the_envelope(
+    steps: dict[int, int], max_graphs: int, cost: StepCost
+) -> None:
+    sizes = sorted({*steps, 90})
+    prices = [cost.of(size) for size in sizes]
+    totals = [sum(steps.get(size, 0) for size in sizes[:j]) for j in range(len(sizes) + 1)]
+    best = [p * n for p, n in zip(prices, totals[1:], strict=True)]
+    for _ in range(min(max_graphs, len(sizes)) - 1):
+        best = [
+            min(
+                [best[j]]
+                + [best[i] + prices[j] * (totals[j + 1] - totals[i + 1]) for i in range(j)]
+            )
+            for j in range(len(sizes))
+        ]
+    assert plan_buckets(90, steps, max_graphs=max_graphs, cost=cost).total_cost == best[-1]
