@@ -9,6 +9,13 @@ from typing import Any
 from graphs.compare import Mismatch, Tolerance, json_number
 from graphs.errors import VerificationError
 from graphs.report_parts import BucketInvariance, LayerVerdict, SoakFigures
+from kernels_npu.evidence import Evidence
+
+_MEASURED = {
+    "cpu": Evidence.CPU_VERIFIED,
+    "cuda": Evidence.GPU_MEASURED,
+    "npu": Evidence.NPU_MEASURED,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +61,14 @@ class ReplayProof:
     replays: replays asked of the runner. overwritten: replays that overwrote poisoned outputs.
     device_replays, device_launches: the device's own counts over the same steps;
         None if it keeps none.
+    allocations: blocks of device memory handed out during them; None if nobody counts.
     """
 
     replays: int
     overwritten: int
     device_replays: int | None
     device_launches: int | None
+    allocations: int | None = None
 
     def to_dict(self) -> dict[str, int | None]:
         return {
@@ -67,6 +76,7 @@ class ReplayProof:
             "overwritten": self.overwritten,
             "device_replays": self.device_replays,
             "device_launches": self.device_launches,
+            "allocations": self.allocations,
         }
 
 
@@ -106,6 +116,11 @@ class VerificationReport:
         return not self.findings
 
     @property
+    def evidence(self) -> Evidence:
+        """How every figure of this report came to be known."""
+        return Evidence.SIMULATED if self.simulated else _MEASURED[self.device.partition(":")[0]]
+
+    @property
     def first_mismatch(self) -> Mismatch | None:
         """The differing value of the most telling finding that has one."""
         return next((f.mismatch for f in self.findings if f.mismatch is not None), None)
@@ -135,6 +150,7 @@ class VerificationReport:
             "passed": self.passed,
             "device": self.device,
             "simulated": self.simulated,
+            "evidence": str(self.evidence),
             "seed": self.seed,
             "rounds": self.rounds,
             "buckets": list(self.buckets),

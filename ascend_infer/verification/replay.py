@@ -52,7 +52,7 @@ def replay_results(
                 subject=subject,
                 check="batch invariance",
                 passed=True,  # a property that is reported, neither right nor wrong
-                detail="\n".join(map(str, replay.invariance)),
+                detail=_invariance(replay),
                 evidence=evidence,
                 values={"invariant": all(bucket.invariant for bucket in replay.invariance)},
             )
@@ -85,6 +85,16 @@ def _summary(replay: VerificationReport) -> str:
         lines[1] += f"; the device counted {proof.device_replays}"
     if proof.device_launches is not None:
         lines[1] += f" with {proof.device_launches} launches"
+    if proof.allocations is not None:
+        lines.append(f"{proof.allocations} blocks allocated by them")
     if replay.dead_inputs:
         lines.append(f"not read even by eager: {', '.join(replay.dead_inputs)}")
-    return "\n".join(lines)
+    return "; ".join(lines)
+
+
+def _invariance(replay: VerificationReport) -> str:
+    broken = [str(bucket) for bucket in replay.invariance if not bucket.invariant]
+    kept = [str(bucket.bucket) for bucket in replay.invariance if bucket.invariant]
+    if kept:
+        broken.append(f"rows keep their bits in buckets {', '.join(kept)}")
+    return "; ".join(broken)

@@ -52,22 +52,20 @@ class ProofRuns:
         self._state = state
         self._replays = self._overwritten = 0
         self._seen: ReplayCounters | None = None
+        self._allocations: int | None = None
 
-    def eager(
-        self, content: Snapshot, batches: Sequence[DecodeBatch], bucket: int | None = None
-    ) -> Run:
+    def eager(self, content: Snapshot, batches: Sequence[DecodeBatch], bucket: int) -> Run:
         """The step function on fresh tensors with the bucket's shape.
 
         The shape is the bucket's because libraries choose algorithms by shape: eager with fewer
-        rows may differ in the last bits without anything being wrong with the graph. Without
-        `bucket` each batch keeps its size.
+        rows may differ in the last bits without anything being wrong with the graph.
         """
         self._state.write(content)
         blocks = self._runner.buffers.max_blocks
         before = self._runner.api.generator_states()
         logits = []
         for batch in batches:
-            result = self._runner.run_eager(batch.padded(bucket or batch.size, blocks))
+            result = self._runner.run_eager(batch.padded(bucket, blocks))
             logits.append(result[: batch.size].cpu())
         return Run(
             logits=tuple(logits),
@@ -137,11 +135,14 @@ class ProofRuns:
             overwritten=self._overwritten,
             device_replays=None if seen is None else seen.replays,
             device_launches=None if seen is None else seen.launches,
+            allocations=self._allocations,
         )
 
     def _count(self, run: Run, seen: ReplayCounters | None) -> None:
         self._replays += len(run.logits)
         self._overwritten += sum(n == 0 for n in run.untouched)
+        if run.allocations is not None:
+            self._allocations = (self._allocations or 0) + run.allocations
         if seen is not None:
             self._seen = seen if self._seen is None else _sum(self._seen, seen)
 

@@ -297,6 +297,34 @@ def test_a_step_that_reads_unowned_cache_content() -> None:
     }
 
 
+def test_a_step_that_reads_a_block_of_nobody() -> None:
+    """Times zero, as a mask does: only a NaN tells that it was read."""
+    rig = make_rig(RecordingDeviceApi(), sizes=[2], capture=False)
+    step = rig.model.step
+    rig.runner.step = lambda batch: step(batch) + 0.0 * rig.model.value_cache.sum()
+    rig.runner.capture()
+    report = findings_of(rig, rounds=1)
+    assert {(f.code, f.check) for f in report.findings} == {
+        ("AI-VERIFY-009", "changed cache blocks that no block table names")
+    }
+
+
+def test_inputs_that_are_copied_on_a_stream_of_their_own() -> None:
+    """Nothing orders the copies before the replay."""
+    api = simulated_npu()
+    side = api.new_stream()
+
+    class Elsewhere(DecodeBuffers):
+        def fill(self, batch: DecodeBatch, bucket: int) -> None:
+            if not batch.size:
+                return super().fill(batch, bucket)
+            with api.use_stream(side):
+                return super().fill(batch, bucket)
+
+    report = findings_of(make_rig(api, buffers_class=Elsewhere), rounds=1)
+    assert report.findings[0].code == "AI-STREAM-001"
+
+
 def test_a_step_that_attends_one_token_too_far() -> None:
     def wrap(step: StepFn) -> StepFn:
         return lambda batch: step(dataclasses.replace(batch, seq_lens=batch.seq_lens + 1))

@@ -29,6 +29,7 @@ def test_a_correct_runner_passes(api: DeviceApi, sizes: tuple[int, ...]) -> None
     if report.proof.device_replays is not None:
         assert report.proof.device_replays == report.proof.replays
         assert (report.proof.device_launches or 0) >= report.proof.replays
+    assert report.proof.allocations == (None if api.device.type == "cpu" else 0)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -79,6 +80,10 @@ def test_the_report_is_json(api: DeviceApi) -> None:
     )
     assert data["passed"] and data["bitwise_equal"] and data["buckets"] == [1, 2, 4]
     assert data["device"] == str(api.device) and data["first_mismatch"] is None
+    levels = {"cpu": "cpu-verified", "npu": "simulated", "cuda": "gpu-measured"}
+    assert data["evidence"] == levels[api.device.type]
+    assert data["checks"]["round"] == 4 and data["checks"]["mutated seq_lens"] == 3
+    assert data["invariance"] == [] and data["soak"] is None
 
 
 def test_an_input_that_nothing_reads_is_reported_as_dead() -> None:
