@@ -14,6 +14,7 @@ from graphs.batch import INPUT_NAMES, PADDING, DecodeBatch, InputName
 from graphs.device_api import DeviceApi
 from graphs.errors import GraphError
 from graphs.staging import StagingRing
+from graphs.turns import RUNNER, Turn
 
 
 @dataclass(kw_only=True)
@@ -24,6 +25,7 @@ class DecodeBuffers:
     token_ids, positions: int64 [max_batch]. slot_mapping, seq_lens: int32 [max_batch].
     block_table: int32 [max_batch, max_blocks]. All five are views of `memory`.
     logits: [max_batch, vocab_size], written by the graphs.
+    turn: who is using these buffers, through whichever runner.
 
     The tensors must stay where they are while graphs exist;
     the runner checks that before each replay.
@@ -37,6 +39,7 @@ class DecodeBuffers:
     seq_lens: torch.Tensor
     logits: torch.Tensor
     staging: StagingRing
+    turn: Turn = field(default_factory=lambda: Turn(RUNNER), init=False, repr=False)
     _views: dict[int, DecodeBatch] = field(default_factory=dict, init=False, repr=False)
     _ranges: dict[int, torch.Tensor] = field(default_factory=dict, init=False, repr=False)
 

@@ -23,7 +23,7 @@ from graphs.device_api import DeviceApi
 from graphs.errors import GraphError, capture_failed, leaves_graph, moved
 from graphs.preflight import PreflightFinding, check_setup, check_warm_up, report
 from graphs.stats import EagerReason, RunnerStats
-from graphs.turns import RUNNER, Turn, capture_turn, pool_turn
+from graphs.turns import Turn, capture_turn, pool_turn
 from graphs.updates import HostUpdates
 from graphs.warmup import warm_up
 
@@ -101,7 +101,7 @@ class DecodeGraphRunner:
         self._updates = updates
         self._graphs: dict[int, CapturedStep] = {}
         self._failures: dict[int, BaseException] = {}
-        self._turn = Turn(RUNNER)
+        self._turn = buffers.turn
         self._shared_pool = pool
         self._pool: Any = None
         self._pool_turns: dict[int, Turn] = {}

@@ -29,8 +29,8 @@ class Rule:
 
 RUNNER = Rule(
     code="AI-GRAPH-020",
-    subject="the runner is in use",
-    rule="a runner serves one thread at a time: its static buffers and logits exist once",
+    subject="the runner, or one with the same static buffers, is in use",
+    rule="static buffers and logits exist once, so one thread at a time uses them",
     fix="give each thread a runner of its own, or hold a lock from run() until the logits are read",
 )
 POOL = Rule(

@@ -12,6 +12,7 @@ from graphs.batch import DecodeBatch
 from graphs.capture import StepFn
 from graphs.device_api import DeviceApi
 from graphs.errors import GraphError
+from graphs.runner import DecodeGraphRunner
 from graphs.turns import RUNNER, Turn, capture_turn, pool_turn
 from tests.graphs.conftest import simulated_npu
 from tests.graphs.harness import Rig, fill_cache, make_rig, some_batch
@@ -71,8 +72,18 @@ def test_a_second_thread_in_the_runner_is_refused(api: DeviceApi, call: str) -> 
 
 def test_the_same_thread_is_refused_too() -> None:
     rig = make_rig(RecordingDeviceApi())
-    with pytest.raises(GraphError, match="AI-GRAPH-020: the runner is in use by this same thread"):
+    with pytest.raises(GraphError, match=r"AI-GRAPH-020: the runner, .* by this same thread"):
         during_fill(rig, lambda: rig.runner.run(some_batch(1)))
+
+
+def test_runners_with_the_same_buffers_are_one_runner(api: DeviceApi) -> None:
+    rig = make_rig(api)
+    twin = DecodeGraphRunner(rig.model.step, rig.buffers, rig.runner.plan, api)
+    twin.capture()
+    seen: list[str] = []
+    during_fill(rig, lambda: seen.append(refusal(lambda: twin.run(some_batch(1)))))
+    assert seen == ["AI-GRAPH-020"]
+    twin.run(some_batch(1))
 
 
 def test_an_error_in_a_step_ends_the_turn(api: DeviceApi) -> None:
