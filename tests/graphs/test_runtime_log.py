@@ -57,8 +57,8 @@ def test_without_settings_nothing_is_counted() -> None:
 
 
 def test_the_folder_is_looked_for_as_the_runtime_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/someone")
-    both = {"ASCEND_PROCESS_LOG_PATH": "/logs", "ASCEND_WORK_PATH": "/work"}
+    monkeypatch.setenv("HOME", "/someone")
+    both = {"ASCEND_PROCESS_LOG_PATH": "/logs", "ASCEND_WORK_PATH": "/elsewhere"}
     assert log_folder(both) == Path("/logs")
-    assert log_folder({"ASCEND_WORK_PATH": "/work"}) == Path("/work/log")
-    assert log_folder({}) == Path("/home/someone/ascend/log")
+    assert log_folder({"ASCEND_WORK_PATH": "/elsewhere"}) == Path("/elsewhere/log")
+    assert log_folder({}) == Path("/someone/ascend/log")
