@@ -211,7 +211,13 @@ class BucketPlan:
         if not histogram:
             return
         report = self.padding(histogram)
-        unused = [bucket for bucket, steps in report.steps_by_bucket.items() if not steps]
+        # The bucket of the largest batch is wanted although this histogram does not come to it.
+        top = None if self.max_batch is None else self.bucket_for(self.max_batch)
+        unused = [
+            bucket
+            for bucket, steps in report.steps_by_bucket.items()
+            if not steps and bucket != top
+        ]
         if unused:
             yield PlanWarning(
                 kind="unused-bucket",

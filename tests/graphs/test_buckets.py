@@ -108,6 +108,12 @@ def test_histogram_warnings() -> None:
     assert kinds(plan, {1: 5, 9: 1}) == {"unused-bucket", "leaves-graph"}
 
 
+def test_the_bucket_of_the_largest_batch_is_never_useless() -> None:
+    assert kinds(BucketPlan.of([1, 4, 8], max_batch=8), {1: 5, 3: 1}) == set()
+    assert kinds(BucketPlan.of([1, 4, 8], max_batch=8), {1: 5}) == {"unused-bucket"}
+    assert kinds(BucketPlan.of([1, 4, 8]), {1: 5, 3: 1}) == {"unused-bucket"}
+
+
 def test_an_empty_plan_runs_everything_eagerly() -> None:
     plan = BucketPlan.of([])
     assert plan.largest == 0 and plan.bucket_for(1) is None

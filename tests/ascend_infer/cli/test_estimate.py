@@ -140,6 +140,13 @@ def test_two_axes(run: Any) -> None:
     assert assumed["grid"]["cells"] < assumed["grid"]["cells_full_width"]
 
 
+def test_streams_of_two_axes(run: Any) -> None:
+    wide = ("--max-batch", "2", "--max-blocks", "9", "--graphs", "16")
+    status, result = run(*wide, "--piecewise", "--layers", "200")
+    assert status == 1 and len(result["grid"]["shapes"]) > 9 > len(result["sizes"])
+    assert kinds(result) == {"streams-exceeded"}
+
+
 def test_tables_for_people(capsys: pytest.CaptureFixture[str], config: str) -> None:
     status = main(
         ["estimate", "buckets", "--max-batch", "20", "--graphs", "5", "--model", config]
@@ -160,6 +167,7 @@ def test_tables_for_people(capsys: pytest.CaptureFixture[str], config: str) -> N
         (("--max-batch", "0"), "AI-CLI-006"),
         (("--max-batch", "8", "--sizes", "1", "--graphs", "2"), "AI-CLI-006"),
         (("--max-batch", "8", "--sizes", "8", "--multiple-of", "2"), "AI-CLI-003"),
+        (("--max-batch", "8", "--context", "4096"), "AI-CLI-003"),
         (("--histogram", "8"), "AI-GRAPH-040"),
         (("--trace", "no-such-file.txt"), "AI-GRAPH-040"),
         (("--trace", "3 4", "--max-blocks", "5"), "AI-GRAPH-040"),
