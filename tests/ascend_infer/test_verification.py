@@ -164,11 +164,29 @@ def test_batch_and_alone_may_part_at_a_near_tie(llama_dir: Path, gap: float, tie
     alone = generated([4, 7, 1], logits)
     same = generated([4, 7, 1], logits)
     parted = generated([4, 2, 5], logits)
-    result = model._batch_against_alone([same, parted], [alone, alone], session)
+    result = model._batch_against_alone([same, parted], [alone, alone], session, 0.1)
     assert result.passed is tie
     assert result.detail.startswith("1 of 2 sequences got the same tokens")
     assert ("too close to call" in result.detail) is tie and "row 1 at step 1" in result.detail
     assert result.values["differing_rows"] == ([] if tie else [1])
+
+
+@pytest.mark.parametrize(
+    "row, shift, passes",
+    [(0, 0.09, True), (0, 0.2, False), (1, float("nan"), False), (2, 9.0, True)],
+)
+def test_batch_and_alone_must_be_close(llama_dir: Path, row: int, shift: float, passes: bool):
+    """Also where the tokens are the same; after a split the contexts differ, and logits may."""
+    options = SessionOptions(max_tokens=64, block_size=16, dtype="bfloat16")
+    session = open_session(resolve(str(llama_dir)).open(), open_device("cpu"), options)
+    logits = torch.zeros(3, 9)
+    logits[1, 2] = logits[1, 7] = 8.0
+    other = logits.clone()
+    other[row] += shift
+    result = model._batch_against_alone(
+        [generated([4, 2, 5], other)], [generated([4, 7, 1], logits)], session, 0.1
+    )
+    assert result.passed is passes, result.detail
 
 
 @pytest.mark.parametrize("rows, blocks", [(3, 2), (3, 4), (1, 1)])
