@@ -49,8 +49,8 @@ RULES: dict[str, DefaultRule] = {
         DefaultRule(
             name="vllm-ascend",
             headroom=1,
-            source="vllm-ascend 0.23.0, vllm_ascend/platform.py; described in "
-            "vllm-project/vllm-ascend#16049",
+            source="vllm-ascend 0.23.0, vllm_ascend/platform.py, default ceiling of capture sizes; "
+            "described in vllm-project/vllm-ascend#16049",
         ),
     )
 }
