@@ -12,55 +12,24 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
+from graphs.device_types import Event, Graph, MemoryFigures, ReplayCounters
 from graphs.errors import GraphError
 from graphs.runtime_log import replays_in_log
 from graphs.task_groups import TaskGroups
 
-
-class Graph(Protocol):
-    """What the runner needs of `torch.npu.NPUGraph` and `torch.cuda.CUDAGraph`."""
-
-    def replay(self) -> None: ...
-
-    def reset(self) -> None: ...
-
-
-class Event(Protocol):
-    """What host staging needs of a device event."""
-
-    def record(self, stream: Any) -> None: ...
-
-    def synchronize(self) -> None: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class MemoryFigures:
-    """Device memory in bytes; None where the device does not say.
-
-    free, total: of the whole device. allocated: held by tensors of this process.
-    reserved: held by torch's allocator, graph pools included.
-    """
-
-    free: int | None = None
-    total: int | None = None
-    allocated: int | None = None
-    reserved: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplayCounters:
-    """Replays, and kernels and operations executed by them, since the process started.
-
-    launches: None where only replays are counted.
-    """
-
-    replays: int
-    launches: int | None
+__all__ = [
+    "CpuDeviceApi",
+    "DeviceApi",
+    "Event",
+    "Graph",
+    "MemoryFigures",
+    "ReplayCounters",
+    "device_api",
+]
 
 
 class DeviceApi:

@@ -15,12 +15,13 @@ from typing import Any
 
 import torch
 
+from graphs.addresses import Addresses
 from graphs.batch import DecodeBatch
 from graphs.buckets import BucketPlan
-from graphs.buffers import TENSOR_NAMES, DecodeBuffers
+from graphs.buffers import DecodeBuffers
 from graphs.capture import CapturedStep, StepFn, capture_graph
 from graphs.device_api import DeviceApi
-from graphs.errors import GraphError, capture_failed, leaves_graph, moved
+from graphs.errors import GraphError, capture_failed, leaves_graph
 from graphs.preflight import PreflightFinding, check_setup, check_warm_up, report
 from graphs.stats import EagerReason, RunnerStats
 from graphs.turns import Turn, capture_turn, pool_turn
@@ -105,8 +106,7 @@ class DecodeGraphRunner:
         self._shared_pool = pool
         self._pool: Any = None
         self._pool_turns: dict[int, Turn] = {}
-        self._addresses: tuple[int, ...] = ()
-        self._watched: dict[str, int] = {}
+        self._addresses: Addresses | None = None
 
     # ----------------------------------------------------------------- capture
 
@@ -151,7 +151,8 @@ class DecodeGraphRunner:
         api, plan, buffers, stats = self.api, self.plan, self.buffers, self.stats
         api.synchronize()
         stats.memory_before = api.memory()
-        self._remember_addresses()
+        watched = {} if self._watch is None else self._watch()
+        self._addresses = Addresses(api.address, buffers, watched)
         if self._refused_by(check_setup(api, plan, buffers)):
             return
         # Padding only: neither warm-up nor capture can touch a KV slot, even while serving.
@@ -293,24 +294,11 @@ class DecodeGraphRunner:
         Raises:
             GraphError: AI-GRAPH-006 naming the tensor that moved.
         """
-        if not self._graphs:
+        if not self._graphs or self._addresses is None:
             return
-        address = self.api.address
-        now = tuple([address(tensor) for tensor in self.buffers.tensors()])
-        if now != self._addresses:
-            index = next(i for i, at in enumerate(now) if at != self._addresses[i])
-            raise moved(TENSOR_NAMES[index], self._addresses[index], now[index])
+        self._addresses.check(self.buffers)
         if everything and self._watch is not None:
-            current = {name: address(tensor) for name, tensor in self._watch().items()}
-            for name, captured in self._watched.items():
-                if current.get(name) != captured:
-                    raise moved(name, captured, current.get(name))
-
-    def _remember_addresses(self) -> None:
-        address = self.api.address
-        self._addresses = tuple(address(tensor) for tensor in self.buffers.tensors())
-        watched = {} if self._watch is None else self._watch()
-        self._watched = {name: address(tensor) for name, tensor in watched.items()}
+            self._addresses.check_watched(self._watch())
 
     def _run_eager(self, batch: DecodeBatch, bucket: int | None) -> torch.Tensor:
         reason = self._reason(bucket)
