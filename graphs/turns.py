@@ -69,11 +69,16 @@ class Turn:
         if not self._lock.acquire(blocking=False):
             raise self._refusal()
         self._thread = threading.current_thread()
+        last = self._stream
         if stream is None:
             return
-        last, self._stream = self._stream, stream
-        if last is not None and stream != last:
-            stream.wait_stream(last)
+        try:
+            if last is not None and stream != last:
+                stream.wait_stream(last)
+        except BaseException:
+            self.give_back()
+            raise
+        self._stream = stream
 
     def give_back(self) -> None:
         """End the turn; only who took it may call this."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,12 +29,12 @@ HostFn = Callable[[DecodeBatch], Mapping[str, Any]]
 
 @dataclass(kw_only=True)
 class _Launch:
-    """A captured launch. `values`: what the graph would use now."""
+    """A captured launch. `values`: what the graph would use now, None after a failed update."""
 
     handle: Any
     operator: Operator
     host: HostFn
-    values: Mapping[str, Any]
+    values: Mapping[str, Any] | None
 
 
 @dataclass(kw_only=True)
@@ -66,7 +67,7 @@ class HostUpdates:
     def __init__(self, api: DeviceApi) -> None:
         self._api = api
         self._groups = api.task_groups()
-        self._step: _Step | None = None
+        self._current = threading.local()
         self._captured: dict[int, dict[str, _Launch]] = {}
         self._stream: Any = None
         self.updated = 0
@@ -85,7 +86,7 @@ class HostUpdates:
                 tensors among the values; AI-GRAPH-030 while capturing on a device that cannot
                 update captured launches.
         """
-        step = self._step
+        step: _Step | None = getattr(self._current, "step", None)
         if step is None:
             raise _misused(
                 f"{name} is launched outside of a step", "make the runner with updates=updates"
@@ -115,13 +116,13 @@ class HostUpdates:
     @contextlib.contextmanager
     def computing(self, batch: DecodeBatch, *, bucket: int | None = None) -> Iterator[None]:
         """The runner computes `batch` in the body; with `bucket` it captures that bucket."""
-        self._step = step = _Step(batch=batch)
+        self._current.step = step = _Step(batch=batch)
         try:
             yield
             if bucket is not None:
                 self._captured[bucket] = step.launches
         finally:
-            self._step = None
+            self._current.step = None
 
     def apply(self, bucket: int, batch: DecodeBatch) -> None:
         """Before a replay of `bucket`: update the launches whose values for `batch` are new.
@@ -142,6 +143,7 @@ class HostUpdates:
         self._stream.wait_stream(current)
         with self._api.use_stream(self._stream):
             for launch, values in changed:
+                launch.values = None
                 with self._groups.update(self._stream, launch.handle):
                     launch.operator(**values)
                 launch.values = values

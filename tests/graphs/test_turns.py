@@ -239,6 +239,20 @@ def test_runners_of_one_pool_on_two_streams_are_ordered() -> None:
     assert newest.known[other.uid] == other.seq
 
 
+def test_a_turn_that_cannot_be_ordered_is_not_taken() -> None:
+    class Stream:
+        def wait_stream(self, other: object) -> None:
+            raise RuntimeError("the device is gone")
+
+    turn = Turn(RUNNER)
+    with turn.held(Stream()):
+        pass
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="the device is gone"):
+            turn.take(Stream())
+    turn.refuse_while_taken()
+
+
 def test_a_turn_is_free_after_its_body() -> None:
     turn = Turn(RUNNER)
     with pytest.raises(ZeroDivisionError), turn.held():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -158,6 +159,48 @@ def test_a_device_that_cannot_update_says_so(kind: str) -> None:
     batch = some_batch(2)
     torch.testing.assert_close(case.runner.run(batch).cpu(), plain(batch), rtol=1e-4, atol=1e-4)
     assert case.runner.stats.eager == {EagerReason.CAPTURE_FAILED: 1}
+
+
+def test_a_failed_update_is_not_taken_for_the_old_values() -> None:
+    """The launch was replaced before the error: the graph no longer has what it had."""
+    api = simulated_npu()
+    fail = [False]
+
+    def add(offsets: torch.Tensor, amount: float) -> None:
+        torch.add(offsets, amount, out=offsets)
+        if fail[0]:
+            raise ValueError("after the launch")
+
+    case = Offset(api, add=add, strict=True)
+    short, longer = some_batch(2, length=6), some_batch(2, length=7)
+    case.runner.run(short)
+    fail[0] = True
+    with pytest.raises(ValueError, match="after the launch"):
+        case.runner.run(longer)
+    fail[0] = False
+    fill_cache(case.model)
+    logits = case.runner.run(short).cpu()
+    torch.testing.assert_close(logits, plain(short), rtol=1e-4, atol=1e-4)
+
+
+def test_steps_of_two_threads_have_their_own_rows() -> None:
+    """Eager steps may run in several threads; each computes with its own host parameters."""
+    case = Offset(CpuDeviceApi())
+    other = threading.Thread(target=case.runner.run_eager, args=(some_batch(1),))
+    inside: list[float] = []
+
+    def host(rows: DecodeBatch) -> dict[str, float]:
+        if rows.size == 2:
+            other.start()
+            other.join()
+        inside.append(tokens_in(rows)["amount"])
+        return tokens_in(rows)
+
+    case.host = host
+    fill_cache(case.model)
+    batch = some_batch(2)
+    torch.testing.assert_close(case.runner.run_eager(batch), plain(batch))
+    assert len(inside) == 2
 
 
 def test_misuse_is_named() -> None:
