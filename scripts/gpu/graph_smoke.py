@@ -1,4 +1,4 @@
-"""Decode graphs on a CUDA device in under a minute: capture, replay, verification and seeded
+"""Decode graphs on a CUDA device in a minute or two: capture, replay, verification and seeded
 faults.
 
     python scripts/gpu/graph_smoke.py [--device cuda:0]
