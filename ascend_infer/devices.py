@@ -14,13 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kernels_npu.errors import EnvironmentProblem
+from kernels_npu.errors import EnvironmentProblem, UsageError
 from kernels_npu.evidence import Evidence
 
 if TYPE_CHECKING:
     import torch
 
 DEVICES = ("auto", "npu", "sim", "cpu", "cuda")
+#: Of which a host may have several: `cuda:1`.
+NUMBERED = ("npu", "sim", "cuda")
 _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 #: torch release from which the simulated NPU can be a torch device.
 _SIMULATOR_TORCH = (2, 13)
@@ -59,41 +61,63 @@ def torch_npu_installed() -> bool:
 
 def restart_environment(device: str) -> Mapping[str, str] | None:
     """The environment in which this command has to be started again, or None to go on here."""
-    if device != "sim" or os.environ.get(_AUTOLOAD) == "0" or not torch_npu_installed():
+    simulated = device.partition(":")[0] == "sim"
+    if not simulated or os.environ.get(_AUTOLOAD) == "0" or not torch_npu_installed():
         return None
     return {**os.environ, _AUTOLOAD: "0"}
 
 
-def open_device(name: str) -> Device:
-    """Make the device called `name` (one of `DEVICES`) ready.
+def parse_device(text: str) -> tuple[str, int]:
+    """Name and number of a device: `auto`, `cpu`, `cuda` (which is number 0), `cuda:1`, `sim:1`.
 
     Raises:
+        UsageError: AI-CLI-001 for anything else.
+    """
+    name, colon, number = text.partition(":")
+    if name in DEVICES and not colon:
+        return name, 0
+    if name in NUMBERED and number.isdecimal():
+        return name, int(number)
+    raise UsageError(
+        "AI-CLI-001",
+        f"the device {text!r} is unknown",
+        rule=f"devices are {', '.join(DEVICES)}; {', '.join(NUMBERED)} may have a number",
+        fix="pass for example --device cuda:1",
+    )
+
+
+def open_device(text: str) -> Device:
+    """Make the device called `text` ready, and the current one of its type on a host.
+
+    Raises:
+        UsageError: AI-CLI-001 for a name that `parse_device` refuses.
         EnvironmentProblem: AI-CLI-002 when this installation does not have it, AI-CLI-005 without
             torch; AI-DEV-001/002 from the simulated device itself.
     """
     require_torch()
+    name, number = parse_device(text)
     if name != "auto":
-        return _open(name, "asked for")
+        return _open(name, number, "asked for")
     if torch_npu_installed() and os.environ.get(_AUTOLOAD) != "0":
-        return _open("npu", "torch_npu is installed")
+        return _open("npu", 0, "torch_npu is installed")
     if _torch_release() >= _SIMULATOR_TORCH:
-        return _open("sim", "no torch_npu in this process; torch is new enough for the simulator")
+        return _open("sim", 0, "no torch_npu in this process, and torch is new enough")
     release = ".".join(map(str, _torch_release()))
-    return _open("cpu", f"no torch_npu, and torch {release} is too old for the simulated NPU")
+    return _open("cpu", 0, f"no torch_npu, and torch {release} is too old for the simulated NPU")
 
 
-def _open(name: str, reason: str) -> Device:
+def _open(name: str, number: int, reason: str) -> Device:
     import torch
 
     if name == "sim":
         from kernels_npu.sim import device as simulated
 
-        simulated.enable()
+        simulated.enable(device_count=number + 1)
         _use_one_thread()
-        return Device(name=name, reason=reason, torch_device=torch.device("npu", 0))
+        return Device(name=name, reason=reason, torch_device=torch.device("npu", number))
     if name == "npu":
         _require_real_npu()
-        return Device(name=name, reason=reason, torch_device=torch.device("npu", 0))
+        return _numbered(name, number, reason)
     if name == "cuda":
         if not torch.cuda.is_available():
             raise EnvironmentProblem(
@@ -101,8 +125,24 @@ def _open(name: str, reason: str) -> Device:
                 f"torch {torch.__version__} sees no CUDA device",
                 fix="choose --device cpu or sim, or install a CUDA build of torch on a GPU host",
             )
-        return Device(name=name, reason=reason, torch_device=torch.device("cuda", 0))
+        return _numbered(name, number, reason)
     return Device(name=name, reason=reason, torch_device=torch.device("cpu"))
+
+
+def _numbered(kind: str, number: int, reason: str) -> Device:
+    """Device `number` of a host. It becomes current: not every kernel launcher asks its tensors."""
+    import torch
+
+    namespace = getattr(torch, kind)
+    count = int(namespace.device_count())
+    if number >= count:
+        raise EnvironmentProblem(
+            "AI-CLI-002",
+            f"{kind}:{number} does not exist, this host shows {count}",
+            fix=f"choose a number below {count}",
+        )
+    namespace.set_device(number)
+    return Device(name=kind, reason=reason, torch_device=torch.device(kind, number))
 
 
 def _use_one_thread() -> None:

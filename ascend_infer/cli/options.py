@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from ascend_infer.devices import DEVICES
+from ascend_infer.devices import DEVICES, parse_device
 from ascend_infer.simulation import SimulationOptions
+from kernels_npu.errors import UsageError
 
 DTYPE_NAMES = ("float16", "bfloat16", "float32")
 SCHEDULES = ("eager", "late", "random")
@@ -26,11 +27,21 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     """`--device`."""
     parser.add_argument(
         "--device",
-        choices=DEVICES,
+        type=_device,
+        metavar="{" + ",".join(DEVICES) + "}[:N]",
         default="auto",
         help="npu: real Ascend device; sim: simulated NPU; cpu: plain torch references; "
-        "cuda: Triton kernels; auto: npu when torch_npu is installed, else sim (default)",
+        "cuda: Triton kernels; auto: npu when torch_npu is installed, else sim (default); "
+        "npu, sim and cuda take a number, 0 unless given",
     )
+
+
+def _device(text: str) -> str:
+    try:
+        parse_device(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(f"{error.what}; {error.rule}") from error
+    return text
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
