@@ -17,7 +17,8 @@ from typing import Any
 import torch
 
 from graphs.device_types import Event, Graph, MemoryFigures, ReplayCounters
-from graphs.errors import GraphError
+from graphs.errors import GraphError, PlanInputError
+from graphs.planning.streams import RESERVED, stream_limit
 from graphs.runtime_log import replays_in_log
 from graphs.task_groups import TaskGroups
 
@@ -121,16 +122,23 @@ class DeviceApi:
 
     # ----------------------------------------------------------------- streams
 
-    def free_streams(self) -> int | None:
-        """Streams that graphs may still occupy; None where the device does not say.
+    def stream_budget(self) -> int | None:
+        """Streams that graphs may occupy; None without a limit, as on CUDA.
 
-        torch_npu has no name for the runtime's count, and CUDA has no limit.
+        The simulated device counts what is free. torch_npu has no name for the runtime's count: on
+        a real NPU this is the chip's limit less what vllm-ascend sets aside for everything else.
         """
-        if not self.simulated:
-            return None
-        from kernels_npu.sim.device import state
+        if self.simulated:
+            from kernels_npu.sim.device import state
 
-        return state.device_state(self.device.index).free_streams
+            return state.device_state(self.device.index).free_streams
+        if self.device.type != "npu":
+            return None
+        try:
+            limit = stream_limit(self._namespace.get_device_name(self.device))
+        except PlanInputError:  # a chip that the table does not have
+            return None
+        return limit.streams - RESERVED
 
     def new_stream(self) -> Any:
         """A stream other than the default one, as capture requires."""

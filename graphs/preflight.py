@@ -133,12 +133,13 @@ def check_setup(
                 fix=rule.fix,
             )
     yield from _check_tensors(api, buffers)
-    free = api.free_streams()
-    if free is not None and len(plan.sizes) > free:
+    budget = api.stream_budget()
+    if budget is not None and len(plan.sizes) > budget:
         yield PreflightFinding(
             code="AI-GRAPH-025",
             severity="error",
-            what=f"{len(plan.sizes)} graphs need a stream each, {free} are free on {api.device}",
+            what=f"{len(plan.sizes)} graphs need a stream each, {budget} are left for graphs on "
+            f"{api.device}",
             rule="each graph occupies a stream of the device, and one for every side stream in it; "
             "streams are counted over all processes",
             fix="capture fewer sizes, or end other processes on this device",

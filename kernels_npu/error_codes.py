@@ -98,7 +98,7 @@ CODES: dict[str, str] = {
     "AI-GRAPH-022": "A capture is asked for, or a step run, while another capture is in progress.",
     "AI-GRAPH-023": "A setting of the environment excludes capture, or slows replay down.",
     "AI-GRAPH-024": "A static tensor is on another device, or of another dtype, than graphs need.",
-    "AI-GRAPH-025": "The device has fewer free streams than the plan has graphs.",
+    "AI-GRAPH-025": "The device has fewer streams for graphs than the plan has sizes.",
     "AI-GRAPH-026": "The intermediate results of a step do not fit into the device's memory.",
     "AI-GRAPH-027": "A step compiles kernels in every run.",
     "AI-GRAPH-028": "A step does not take one of its inputs.",

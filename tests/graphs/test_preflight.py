@@ -6,6 +6,7 @@ import dataclasses
 import json
 import logging
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -105,14 +106,25 @@ def test_a_static_tensor_of_the_wrong_kind(
 def test_streams_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     api = simulated_npu()
     rig = make_rig(api)
-    free = api.free_streams()
+    free = api.stream_budget()
     assert free is not None and 3 < free < 1984
     rig.runner.reset()
-    assert api.free_streams() == free + 3
-    monkeypatch.setattr(api, "free_streams", lambda: 2)
+    assert api.stream_budget() == free + 3
+    monkeypatch.setattr(api, "stream_budget", lambda: 2)
     (finding,) = check_setup(api, rig.runner.plan, rig.buffers, {})
     assert finding.code == "AI-GRAPH-025" and "3 graphs" in finding.what
     assert not list(check_setup(api, BucketPlan.of([1, 2]), rig.buffers, {}))
+
+
+@pytest.mark.parametrize(
+    "chip, budget", [("Ascend910B3", 1984 - 248), ("Ascend310P3", 1024 - 248), ("Ascend1", None)]
+)
+def test_a_real_npu_has_the_limit_of_its_chip(chip: str, budget: int | None) -> None:
+    namespace = SimpleNamespace(get_device_name=lambda device: chip)
+    api = DeviceApi(SimpleNamespace(type="npu", index=0), namespace)  # type: ignore[arg-type]
+    api.simulated = False
+    assert api.stream_budget() == budget
+    assert DeviceApi(torch.device("cpu"), namespace).stream_budget() is None
 
 
 # ------------------------------------------------------------------------------ after warm-up
