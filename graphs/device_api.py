@@ -68,7 +68,8 @@ class DeviceApi:
         """Record what the body enqueues into `graph`; nothing of it executes.
 
         The previously current stream is current again afterwards, also when ending the capture
-        fails: torch's own context manager leaves the capture stream current in that case.
+        fails: torch's own context manager leaves the capture stream current in that case. Random
+        numbers can be drawn again, too.
 
         Args:
             pool: from `new_pool`. stream: from `new_stream`, never the default stream.
@@ -82,8 +83,29 @@ class DeviceApi:
                     graph, pool=pool, stream=stream, capture_error_mode=error_mode
                 ):
                     yield
+            except BaseException:
+                self._namespace.set_stream(before)
+                self._release_generator()
+                raise
             finally:
                 self._namespace.set_stream(before)
+
+    def _release_generator(self) -> None:
+        """End what a failed capture has begun for torch's random numbers.
+
+        On CUDA only the end of a good capture tells the generator that recording is over; until
+        then the next `torch.rand` on the device, of a sampler for example, raises.
+        """
+        if self.device.type != "cuda":
+            return
+        scratch = torch.empty(1, device=self.device)
+        graph, stream = self.new_graph(), self.new_stream()
+        self.synchronize()
+        try:
+            with self._namespace.graph(graph, stream=stream):
+                scratch.zero_()
+        except RuntimeError:
+            return  # the device is beyond help; the first error is the one to show
 
     def is_capturing(self) -> bool:
         """Whether the device's current stream is recording; always False without graphs."""

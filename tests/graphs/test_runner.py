@@ -331,3 +331,16 @@ def test_a_failed_capture_says_what_the_operator_said(api: DeviceApi) -> None:
     with pytest.raises(GraphError, match="AI-OP-006: block_size 24") as caught:
         make_rig(api, wrap_step=failing, strict=True)
     assert caught.value.fix == "pass 32" and caught.value.__cause__ is refused
+
+
+def test_random_numbers_can_be_drawn_after_a_failed_capture(api: DeviceApi) -> None:
+    """A sampler draws them on the device, and goes on eagerly."""
+
+    def reads_back(step: StepFn) -> StepFn:
+        return lambda batch: step(batch) * batch.seq_lens.max().item()
+
+    runner = make_rig(api, wrap_step=reads_back).runner
+    # The recording device lets a step read values.
+    assert bool(runner.failures) is not isinstance(api, RecordingDeviceApi)
+    assert torch.rand(3, device=api.device).cpu().isfinite().all()
+    assert make_rig(api).runner.captured_buckets == (1, 2, 4)

@@ -160,8 +160,11 @@ def capture(script: Path, recorder: Recorder, driver: Driver | None = None) -> s
         try:
             if script.name.startswith("test_"):
                 return _run_tests(script)
-            if driver is None or not driver(str(script)):
-                run_script(script)
+            if driver is not None:
+                _import_as_scripts_do(script)
+                if driver(str(script)):
+                    return ""
+            run_script(script)
         except Enough:
             return ""
         except SystemExit as stop:
@@ -174,15 +177,20 @@ def capture(script: Path, recorder: Recorder, driver: Driver | None = None) -> s
 def _run_tests(script: Path) -> str:
     import pytest
 
-    from kernels_npu.sim.device.setup import enable
-    from kernels_npu.sim.frontend.shims import install_shims
-
-    enable()
-    install_shims()
-    sys.path.insert(0, str(script.parent))
+    _import_as_scripts_do(script)
     tests = synchronising_tests(script)
     if not tests:
         return "no test leads to a kernel that synchronises"
     code = pytest.main(["-q", "-p", "no:cacheprovider", *tests])
     ended = code in (pytest.ExitCode.OK, pytest.ExitCode.INTERRUPTED)
     return "" if ended else f"pytest exit code {int(code)}"
+
+
+def _import_as_scripts_do(script: Path) -> None:
+    """`tilelang` is the simulator, and what lies next to `script` can be imported."""
+    from kernels_npu.sim.device.setup import enable
+    from kernels_npu.sim.frontend.shims import install_shims
+
+    enable()
+    install_shims()
+    sys.path.insert(0, str(script.parent))
