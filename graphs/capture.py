@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import gc
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +42,22 @@ class CapturedStep:
         self.graph.reset()
 
 
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """No garbage collection in the body.
+
+    A graph that nobody refers to any more, in a cycle, is destroyed by the collector; when that
+    happens while another graph is recorded, the driver invalidates the recording.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def capture_graph(
     api: DeviceApi,
     step: StepFn,
@@ -67,7 +85,11 @@ def capture_graph(
     graph = api.new_graph()
     first: BaseException | None = None
     try:
-        with registry.recording() as launches, api.capture(graph, pool=pool, stream=stream):
+        with (
+            collector_paused(),
+            registry.recording() as launches,
+            api.capture(graph, pool=pool, stream=stream),
+        ):
             try:
                 logits.copy_(step(inputs))
             except BaseException as error:

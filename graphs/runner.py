@@ -8,6 +8,7 @@ nothing of it but the step function `step(batch) -> logits`.
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import traceback
 from collections.abc import Callable, Iterable, Mapping
@@ -164,6 +165,7 @@ class DecodeGraphRunner:
         )
         if self._refused_by(check_warm_up(api, warm)):
             return
+        gc.collect()  # not while recording: see collector_paused
         for bucket in order:
             try:
                 if bucket in warm.failures:

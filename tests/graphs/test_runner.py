@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 
 import pytest
@@ -339,8 +340,23 @@ def test_random_numbers_can_be_drawn_after_a_failed_capture(api: DeviceApi) -> N
     def reads_back(step: StepFn) -> StepFn:
         return lambda batch: step(batch) * batch.seq_lens.max().item()
 
-    runner = make_rig(api, wrap_step=reads_back).runner
-    # The recording device lets a step read values.
-    assert bool(runner.failures) is not isinstance(api, RecordingDeviceApi)
+    assert make_rig(api, wrap_step=reads_back).runner.failures
     assert torch.rand(3, device=api.device).cpu().isfinite().all()
     assert make_rig(api).runner.captured_buckets == (1, 2, 4)
+
+
+def test_nothing_is_collected_while_a_graph_is_recorded(api: DeviceApi) -> None:
+    """An abandoned graph that is destroyed meanwhile would invalidate the recording."""
+    seen = []
+
+    def watched(step: StepFn) -> StepFn:
+        def watching(batch: DecodeBatch) -> torch.Tensor:
+            if api.is_capturing():
+                seen.append(gc.isenabled())
+            return step(batch)
+
+        return watching
+
+    make_rig(api, wrap_step=watched)
+    assert seen and not any(seen)
+    assert gc.isenabled()
