@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from ascend_infer.cli import options
@@ -65,16 +66,18 @@ def run(arguments: argparse.Namespace) -> int:
     from kernels_npu.sim.lint import lint_file, python_files, worst
     from kernels_npu.sim.lint.report import SEVERITIES
 
-    reports = [
-        lint_file(
+    reports = []
+    for file in python_files(arguments.paths):
+        report = lint_file(
             file,
             target=arguments.target,
             soc=arguments.soc,
             calls=arguments.call,
             main=arguments.main,
         )
-        for file in python_files(arguments.paths)
-    ]
+        reports.append(report)
+        if not arguments.json:
+            _print_file(report)
     gravest = worst(f for report in reports for f in report.all_findings)
     failed = (
         arguments.fail_on != "never"
@@ -84,16 +87,19 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         output.print_json({"passed": not failed, "files": [r.to_dict() for r in reports]})
     else:
-        _print(reports)
+        _print_totals(reports)
     return 1 if failed else 0
 
 
-def _print(reports: list[FileReport]) -> None:
-    for report in reports:
-        for finding in report.findings:
-            print(finding)
-        for kernel in report.kernels:
-            _print_kernel(kernel)
+def _print_file(report: FileReport) -> None:
+    for finding in report.findings:
+        print(finding)
+    for kernel in report.kernels:
+        _print_kernel(kernel)
+    sys.stdout.flush()  # a folder takes a while
+
+
+def _print_totals(reports: list[FileReport]) -> None:
     kernels = sum(len(report.kernels) for report in reports)
     findings = sum(len(report.all_findings) for report in reports)
     silent = sum(not (report.kernels or report.findings) for report in reports)
