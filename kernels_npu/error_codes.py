@@ -314,7 +314,6 @@ CODES: dict[str, str] = {
     "AI-CAP-022": "A task group or a task update begins or ends out of place (107033).",
     "AI-CAP-023": "A task update launches other operations than its group has (207019).",
     "AI-CAP-024": "A task update writes other memory than the captured launch.",
-    "AI-CAP-026": "A graph is replayed on memory of a tensor that no longer exists.",
     "AI-CAP-025": "Something waits behind an ExternalEvent that nobody has recorded.",
     "AI-STREAM-001": "Two streams access the same bytes and nothing orders them.",
     "AI-STREAM-002": "A launch on a raw stream overtakes torch_npu's host task queue.",

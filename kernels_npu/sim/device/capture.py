@@ -72,7 +72,7 @@ class CaptureSession:
         self.launches: Counter[str] = Counter()
         self.joined: dict[int, StreamState] = {stream.uid: stream}
         self.error: BaseException | None = None
-        self.touched: dict[int, Output] = {}
+        self.touched: dict[int, Touch] = {}
         self.pool_memory: dict[int, int] = {}
         self.host_sources: list[torch.Tensor] = []
         self.calls: list[Callable[[], Any]] = []
@@ -94,7 +94,7 @@ class CaptureSession:
         self.check()
         enqueue_recorded(stream, self._order, touched, name)
         for touch in touched:
-            self._remember(touch, name)
+            self._remember(touch)
         self.steps.append(Step.of(run, name, kind, stream, touched))
         (self.launches if kind == "kernel" else self.ops)[name] += 1
 
@@ -103,7 +103,7 @@ class CaptureSession:
         self.check()
         self.steps.append(Step.of(marker, name, "marker", stream, ()))
 
-    def _remember(self, touch: Touch, name: str) -> None:
+    def _remember(self, touch: Touch) -> None:
         """Note what a replay reads and writes.
 
         The pool's own blocks are held weakly, so that they die with their tensors and their memory
@@ -116,21 +116,16 @@ class CaptureSession:
             self.pool_memory[key] = owner.memory.numel()
             self._outputs[key] = Output(weakref.ref(block), touch.start, touch.stop)
             return
-        self.touch(touch, name)
+        self.touch(touch)
 
-    def touch(self, touch: Touch, name: str) -> None:
-        """Let replays read or write memory that is not of the pool.
-
-        Held weakly too: a graph has addresses and keeps no tensor alive that was there before.
-        """
+    def touch(self, touch: Touch) -> None:
+        """Let replays read or write memory that is not of the pool."""
         key = touch.block.base.data_ptr()
         old = self.touched.get(key)
-        if old is None:
-            block, write = weakref.ref(touch.block), touch.write
-            self.touched[key] = Output(block, touch.start, touch.stop, write, name)
-            return
-        start, stop = min(old.start, touch.start), max(old.stop, touch.stop)
-        self.touched[key] = Output(old.block, start, stop, old.write or touch.write, old.name)
+        if old is not None:
+            start, stop = min(old.start, touch.start), max(old.stop, touch.stop)
+            touch = Touch(old.block, start, stop, old.write or touch.write)
+        self.touched[key] = touch
 
     def outputs(self) -> list[Output]:
         """Blocks of the pool that outlive the capture."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, NoReturn
@@ -18,7 +17,6 @@ from kernels_npu.sim.device.capture_rules import check_begin, check_end
 from kernels_npu.sim.device.counters import live
 from kernels_npu.sim.device.errors import CaptureError, NotSimulatedError, acl_text
 from kernels_npu.sim.device.in_flight import depart
-from kernels_npu.sim.device.memory import Block
 from kernels_npu.sim.device.ordering import Touch, enqueue, host_waits_for, stream_clock
 from kernels_npu.sim.device.pool import GraphPool, Output
 from kernels_npu.sim.device.stalls import StalledWork, refuse_behind
@@ -51,7 +49,7 @@ class NPUGraph:
         self._calls: list[Any] = []
         self._session: CaptureSession | None = None
         self._pool: GraphPool | None = None
-        self._touched: dict[int, Output] = {}
+        self._touched: dict[int, Touch] = {}
         self._outputs: list[Output] = []
         self._waits = False
         self._replay: StalledWork | None = None
@@ -164,44 +162,19 @@ class NPUGraph:
                 self._pool.enter(stream, self._pool_memory)
             alive = [(o.block(), o) for o in self._outputs]
             written = [Touch(b, o.start, o.stop, True) for b, o in alive if b is not None]
-            static = [
-                Touch(block, used.start, used.stop, used.write) for used, block in self._static()
-            ]
-            enqueue(stream, [*static, *written], "graph replay")
+            enqueue(stream, [*self._touched.values(), *written], "graph replay")
             return
-        static_blocks = list(self._static())
         stream.seq = seq = stream.seq + 1
-        for used, block in static_blocks:
-            if used.write:
-                block.write = seq
+        for touch in self._touched.values():
+            if touch.write:
+                touch.block.write = seq
             else:
-                block.read = seq
+                touch.block.read = seq
         for output in self._outputs:
-            made = output.block()
-            if made is not None:
-                made.write = seq
-                made.writer = "graph replay"
-
-    def _static(self) -> Iterator[tuple[Output, Block]]:
-        """Memory from outside the pool that the graph holds addresses of.
-
-        Raises:
-            CaptureError: AI-CAP-026 when a tensor of it is gone.
-        """
-        for used in self._touched.values():
-            block = used.block()
-            if block is None:
-                raise CaptureError(
-                    "AI-CAP-026",
-                    f"the graph is replayed on memory of a tensor that no longer exists: "
-                    f"{used.name} {'writes' if used.write else 'reads'} {used.stop - used.start:,} "
-                    "bytes of it",
-                    rule="a graph holds addresses and keeps no tensor alive that existed before "
-                    "the capture; on a device their memory belongs to somebody else by then",
-                    fix="keep every tensor that the captured code reads or writes for as long as "
-                    "the graph is replayed",
-                )
-            yield used, block
+            block = output.block()
+            if block is not None:
+                block.write = seq
+                block.writer = "graph replay"
 
     def reset(self) -> None:
         """Give up the recorded work and this graph's hold on the pool."""

@@ -23,16 +23,11 @@ _pool_ids = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Memory that a replay reads or writes, for as long as a tensor looks at it.
-
-    name: the recorded operation that touched it first.
-    """
+    """Memory of the pool that a replay writes, for as long as a tensor looks at it."""
 
     block: weakref.ref[Block]
     start: int
     stop: int
-    write: bool = True
-    name: str = ""
 
 
 class GraphPool:

@@ -58,7 +58,7 @@ class _NPUTaskGroupHandle(Marker):
         for touch in touched:
             owner = touch.block.owner
             if not (isinstance(owner, PoolSlot) and owner.pool is session.pool):
-                session.touch(touch, "a task update")
+                session.touch(touch)
 
 
 class UpdateSession(CaptureSession):

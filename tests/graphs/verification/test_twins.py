@@ -253,11 +253,8 @@ def test_a_static_buffer_that_is_reallocated(api: DeviceApi, name: str) -> None:
                 setattr(self, name, getattr(self, name).clone())
 
     report = findings_of(make_rig(api, buffers_class=Reallocating), rounds=1)
-    first = report.findings[0]
-    if api.simulated and name == "logits":  # the old tensor is gone by the very next replay
-        assert first.code == "AI-CAP-026"
-    else:
-        assert first.code == "AI-GRAPH-006" and f"static tensor {name}" in first.message
+    assert report.findings[0].code == "AI-GRAPH-006"
+    assert f"static tensor {name}" in report.findings[0].message
     assert not report.bitwise_equal
 
 
@@ -268,15 +265,6 @@ def test_a_cache_that_is_reallocated(api: DeviceApi) -> None:
     rig.model.value_cache = rig.model.value_cache.clone()
     report = findings_of(rig, rounds=1)
     assert "static tensor value_cache" in report.findings[0].message
-
-
-def test_weights_that_are_replaced_after_the_capture() -> None:
-    """Nobody watches them: eager computes with the new ones, the graph with freed memory."""
-    rig = make_rig(simulated_npu())
-    rig.model.head = rig.model.head.clone()
-    report = findings_of(rig, rounds=1)
-    assert report.findings[0].code == "AI-CAP-026"
-    assert "no longer exists" in report.findings[0].message
 
 
 # ---------------------------------------------------------------------------- faults of the step

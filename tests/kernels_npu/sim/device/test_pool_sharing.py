@@ -28,7 +28,7 @@ def expected(x: torch.Tensor) -> torch.Tensor:
 def test_two_replays_at_once_are_found() -> None:
     a, b = inputs()
     pool = torch.npu.graph_pool_handle()
-    (first, _one), (second, _other) = graph_on(a, pool), graph_on(b, pool)
+    (first, _), (second, _) = graph_on(a, pool), graph_on(b, pool)
     torch.npu.synchronize()
     streams = [torch.npu.Stream(), torch.npu.Stream()]
     with torch.npu.stream(streams[0]):
@@ -69,7 +69,7 @@ def test_ordered_replays_and_own_pools_are_fine(how: str) -> None:
 
 def test_a_graph_may_not_overtake_itself() -> None:
     (a, _) = inputs()
-    graph, _out = graph_on(a, torch.npu.graph_pool_handle())
+    graph, _ = graph_on(a, torch.npu.graph_pool_handle())
     torch.npu.synchronize()
     for number, stream in enumerate((torch.npu.Stream(), torch.npu.Stream())):
         with torch.npu.stream(stream):
