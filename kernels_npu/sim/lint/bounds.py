@@ -134,8 +134,8 @@ class _Walker:
         extents = tile.extents if isinstance(tile, ir.Region) else target.shape
         ours = [n for e in source.extents if (n := _constant(e)) != 1]
         theirs = [n for e in extents if (n := _constant(e)) != 1]
-        if None in ours or None in theirs or len(ours) != len(theirs):
-            return
+        if not ours or None in ours or None in theirs or len(ours) != len(theirs):
+            return  # a single element, or sizes that are not known
         pairs = [(a or 1, b or 1) for a, b in zip(ours, theirs)]
         if _beyond_padding(pairs, target.dtype) and all(a <= b for a, b in pairs):
             self.findings.append(

@@ -150,3 +150,16 @@ def test_every_statement_that_cannot_run_is_named(lint: Lint) -> None:
         LOAD + "T.tile.add(a, A[:24, :], a)\nT.tile.exp(a[:, 3], a[:, 3])\nT.tile.exp(b, a)" + STORE
     )
     assert set(findings(lint, body)) == {"AI-SRC-052", "AI-SRC-053"}
+
+
+def test_one_element_is_moved_into_a_tile_of_one(lint: Lint) -> None:
+    """Every extent is 1: there is no dimension in which the tile could be larger."""
+    body = """
+one = T.alloc_ub((1, 1), "float32")
+for i in T.serial(64):
+    T.copy(A[cid, i : i + 1], one)
+    T.barrier_all()
+    T.copy(one, C[cid, i : i + 1])
+    T.barrier_all()
+"""
+    assert "error" not in findings(lint, body).values()
