@@ -12,7 +12,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-_EXECUTED = re.compile(rb"capture model execute, model_id=\d+!")
+#: The runtime's lines about graphs. The level differs between its versions, the text does not.
+EXECUTED = re.compile(rb"capture model execute, model_id=(\d+)!")
+CAPTURE_BEGUN = re.compile(rb"capture begin success, device_id=\d+, model_id=(\d+)")
+CAPTURE_ENDED = re.compile(rb"capture end success, [^\n]*?capture model_id=(\d+)")
+CAPTURE_STREAM = re.compile(rb"device_id=(\d+)[^\n]*?capture stream_id=(\d+)")
 _INFO = "1"
 
 
@@ -48,4 +52,4 @@ def replays_in_log(pid: int, environment: Mapping[str, str] = os.environ) -> int
     if not counts_replays(environment):
         return None
     files = (log_folder(environment) / "debug" / "plog").glob(f"plog-{pid}_*.log")
-    return sum(len(_EXECUTED.findall(file.read_bytes())) for file in files)
+    return sum(len(EXECUTED.findall(file.read_bytes())) for file in files)

@@ -88,7 +88,7 @@ def _is_wrong_use(error: AscendInferError) -> bool:
 
 
 def _parser() -> _Parser:
-    from ascend_infer.cli import doctor, estimate, generate, lint, simulate, verify
+    from ascend_infer.cli import diagnose, doctor, estimate, generate, lint, simulate, verify
 
     parser = _Parser(
         prog="ascend-infer",
@@ -97,7 +97,7 @@ def _parser() -> _Parser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (doctor, generate, verify, simulate, lint, estimate):
+    for module in (doctor, generate, verify, simulate, lint, estimate, diagnose):
         module.add_command(commands)
     return parser
 
