@@ -32,7 +32,7 @@ class Explanation:
 _STREAMS = (
     "capture fewer or smaller sizes, or end other processes of the device (the limit is shared)"
 )
-_UNCAPTURED = "move it out of the captured code; the first Python frame of the traceback names it"
+_UNCAPTURED = "move it out of the captured code; the innermost frame of the traceback names it"
 _KERNEL = "check the operator's addresses, shapes and tiling; run it eagerly and alone first"
 _ARGUMENT = "compare the arguments of the named call with its documentation"
 _HARDWARE = "look at `npu-smi info` and the device log; reset or replace the device"

@@ -49,7 +49,7 @@ _ROWS: tuple[tuple[str, str, str, str, Role], ...] = (
      "a stream could not join the capture", "look for the first error before it", Role.SYMPTOM),
     ("capture-mode-refusal", r"EE9999.*current capture mode|rtMemcpy.*current capture mode",
      "a copy is refused during capture; usually the consequence of another error",
-     "look at the first Python frame of the traceback", Role.SYMPTOM),
+     "look at the innermost Python frame of the traceback", Role.SYMPTOM),
 )  # fmt: skip
 SIGNATURES = tuple(
     (re.compile(pattern), Explanation(key=key, meaning=meaning, fix=fix, role=role))

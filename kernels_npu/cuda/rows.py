@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from kernels_npu.errors import UsageError
+
 
 def dense_last(tensor: torch.Tensor) -> torch.Tensor:
     """`tensor`, or a copy of it whose elements along the last dimension are neighbours.
@@ -14,14 +16,16 @@ def dense_last(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def require_dense_last(op: str, **tensors: torch.Tensor) -> None:
-    """Operands that are written in place cannot be copied first."""
+    """Refuse operands that are written in place and whose rows are not runs of memory: AI-OP-003.
+
+    Copying them first, as inputs are, would write into the copy.
+    """
     for name, tensor in tensors.items():
         if tensor.numel() and tensor.stride(-1) != 1:
-            from kernels_npu.errors import UsageError
-
             raise UsageError(
                 "AI-OP-003",
-                f"{op}: the elements of a row of {name} are {tensor.stride(-1)} apart",
+                f"{op}: {name} of shape {list(tensor.shape)} has strides {list(tensor.stride())}: "
+                "the elements of a row are not neighbours",
                 rule=f"{name} is written in place, row by row",
                 fix=f"pass {name}.contiguous()",
             )

@@ -3,6 +3,9 @@
 A kernel splits work between its two vector cores by `vid`. What does not depend on it, neither by
 its operands nor by the control flow around it, is executed by both with the same values: storing
 the same bytes to the same place twice is harmless.
+
+A buffer that is filled or loaded whole no longer depends on what it held. A load that the border of
+its tensor clips is taken for a whole one: what it leaves in the buffer is not followed.
 """
 
 from __future__ import annotations
