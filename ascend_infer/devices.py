@@ -20,6 +20,8 @@ from kernels_npu.evidence import Evidence
 if TYPE_CHECKING:
     import torch
 
+    from graphs.device_types import TorchNamespace
+
 DEVICES = ("auto", "npu", "sim", "cpu", "cuda")
 #: Of which a host may have several: `cuda:1`.
 NUMBERED = ("npu", "sim", "cuda")
@@ -133,7 +135,7 @@ def _numbered(kind: str, number: int, reason: str) -> Device:
     """Device `number` of a host. It becomes current: not every kernel launcher asks its tensors."""
     import torch
 
-    namespace = getattr(torch, kind)
+    namespace: TorchNamespace = getattr(torch, kind)
     count = int(namespace.device_count())
     if number >= count:
         raise EnvironmentProblem(

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from graphs.device_types import Event, Graph, MemoryFigures, ReplayCounters
+from graphs.device_types import Event, Graph, MemoryFigures, ReplayCounters, TorchNamespace
 from graphs.errors import GraphError, PlanInputError
 from graphs.planning.streams import RESERVED, stream_limit
 from graphs.runtime_log import replays_in_log
@@ -42,7 +42,7 @@ class DeviceApi:
         simulated: True for the simulated NPU.
     """
 
-    def __init__(self, device: torch.device, namespace: Any) -> None:
+    def __init__(self, device: torch.device, namespace: TorchNamespace) -> None:
         self.device = device
         self._namespace = namespace
         self.supports_graphs = namespace is not None
@@ -294,7 +294,7 @@ def device_api(device: torch.device | str) -> DeviceApi:
     kind, _, index = str(device).partition(":")
     if kind == "cpu":
         return CpuDeviceApi()
-    namespace = getattr(torch, kind, None) if kind in ("npu", "cuda") else None
+    namespace: TorchNamespace = getattr(torch, kind, None) if kind in ("npu", "cuda") else None
     if namespace is None or not namespace.is_available():
         raise _unavailable(device, "is not available in this process")
     number = int(namespace.current_device()) if not index else _index(index)

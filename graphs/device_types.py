@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
+
+TorchNamespace: TypeAlias = Any
+"""`torch.npu` or `torch.cuda`. `scripts/contracts` collects what such a value is asked for."""
 
 
 class Graph(Protocol):

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from graphs.device_types import TorchNamespace
+
 
 class TaskGroups:
     """The four functions of a `torch.npu` namespace as two contexts.
@@ -13,7 +15,7 @@ class TaskGroups:
     Handles come from `group` and stay valid until the graph is reset.
     """
 
-    def __init__(self, namespace: Any) -> None:
+    def __init__(self, namespace: TorchNamespace) -> None:
         self._namespace = namespace
 
     @contextlib.contextmanager

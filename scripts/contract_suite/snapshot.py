@@ -1,0 +1,64 @@
+"""Definitions of used names as data, with their origin, for tests without the package."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from contract_suite.packages import Origin
+from contract_suite.surface import Definition, Surface
+
+
+def write_snapshot(path: Path, origin: Origin, surface: Surface, names: Iterable[str]) -> None:
+    """Write what `surface` says of `names`; complete or not at all."""
+    found = {name: surface.find(name) for name in sorted(set(names))}
+    entries = [
+        f" {json.dumps(name)}: {json.dumps(_entry(definition))}"
+        for name, definition in found.items()
+        if definition is not None
+    ]
+    head = json.dumps(dataclasses.asdict(origin), indent=1).removesuffix("\n}")
+    body = ",\n ".join(entries)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(
+        f'{{\n"origin": {head}\n}},\n"names": {{\n {body}\n}}\n}}\n', encoding="utf-8"
+    )
+    json.loads(temporary.read_text(encoding="utf-8"))
+    os.replace(temporary, path)
+
+
+def read_snapshot(path: Path) -> dict[str, Definition]:
+    """The definitions of a snapshot by name."""
+    names = json.loads(path.read_text(encoding="utf-8"))["names"]
+    return {name: _definition(entry) for name, entry in names.items()}
+
+
+def _entry(definition: Definition) -> dict[str, Any]:
+    entry: dict[str, Any] = {"kind": definition.kind, "where": definition.where}
+    if definition.signature is not None:
+        entry["parameters"] = [
+            [p.name, p.kind.name, *([] if p.default is p.empty else [p.default])]
+            for p in definition.signature.parameters.values()
+        ]
+    return entry
+
+
+def _definition(entry: dict[str, Any]) -> Definition:
+    signature = None
+    if "parameters" in entry:
+        signature = inspect.Signature(
+            [
+                inspect.Parameter(
+                    name,
+                    getattr(inspect.Parameter, kind),
+                    default=default[0] if default else inspect.Parameter.empty,
+                )
+                for name, kind, *default in entry["parameters"]
+            ]
+        )
+    return Definition(kind=entry["kind"], where=entry["where"], signature=signature)
