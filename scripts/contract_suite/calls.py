@@ -223,7 +223,7 @@ class _Collector(ast.NodeVisitor):
         open: bool = False,
         optional: bool = False,
     ) -> None:
-        if name.startswith("torch_npu.npu"):
+        if (name + ".").startswith("torch_npu.npu."):  # not the operator torch_npu.npu_rms_norm
             name = name.replace("torch_npu.npu", "torch.npu", 1)
         if root_of(name) is None or name in _CUDA_ONLY or name in ROOTS:
             return

@@ -86,3 +86,9 @@ def test_a_wrong_call_in_the_device_api_is_found(old, new):
     for snapshot in RELEASES:
         assert problems(collect_text(text.replace(old, new), "device_api.py"), snapshot)
         assert not problems(collect_text(text, "device_api.py"), snapshot)
+
+
+def test_an_operator_is_not_taken_for_a_name_of_the_npu_module():
+    text = "import torch_npu\ntorch_npu.npu_rms_norm(1, 2)\ntorch_npu.npu.synchronize()\n"
+    names = [use.name for use in collect_text(text, "a.py")]
+    assert names == ["torch_npu.npu_rms_norm", "torch.npu.synchronize"]
