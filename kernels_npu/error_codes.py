@@ -32,7 +32,7 @@ CODES: dict[str, str] = {
     "AI-SRC-019": "The operands of a matrix product have wrong shapes.",
     "AI-SRC-020": "T.Kernel has a wrong grid or thread count.",
     "AI-SRC-021": "A Python int stands where the compiler takes a float or a typed scalar.",
-    "AI-SRC-022": "The kernel is written for mainline TileLang.",
+    "AI-SRC-022": "The kernel is written for another dialect of TileLang.",
     "AI-SRC-023": "A kernel parameter has a missing or wrong annotation.",
     "AI-SRC-024": "Device code stands outside T.Kernel, or T.Kernel is missing or repeated.",
     "AI-SRC-025": "An operation was called but no statement holds it, so it would never execute.",
@@ -186,6 +186,7 @@ CODES: dict[str, str] = {
         "ASCEND_INFER_DIALECT has an unknown value, or names a dialect that is not installed."
     ),
     "AI-ENV-013": "Kernels are built with the dialect of another device than the one they run on.",
+    "AI-ENV-014": "The installed tilelang is incomplete.",
     "AI-STREAM-010": (
         "torch_npu offers no way to read the current stream that keeps the order of work."
     ),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ascend_infer import devices
 from ascend_infer.cli import instruments, options
 from ascend_infer.target import Target, compiling_for, parse_target
+from kernels_npu.dialect.guard import ForeignDialect
 from kernels_npu.errors import AscendInferError, UsageError
 
 if TYPE_CHECKING:
@@ -140,6 +141,8 @@ def _execute(arguments: argparse.Namespace) -> tuple[int, Exception | None]:
     except Exception as error:
         if isinstance(error, AscendInferError) and error.code == "AI-DEV-012":
             raise  # there is no script: a wrong use, not the script's failure
+        if isinstance(error, ForeignDialect):
+            raise  # the script was not executed
         traceback.print_exc()
         return 1, error
     return 0, None

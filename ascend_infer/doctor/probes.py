@@ -66,11 +66,11 @@ _DIALECT = """
 import os
 from kernels_npu import dialect
 from kernels_npu.errors import AscendInferError
-directory = dialect.tilelang_directory()
-answer = {"installed": dialect.kind_of_installation(directory), "directory": str(directory)}
+found = dialect.installed()
+answer = {"installed": found.kind, "directory": str(found.directory), "description": str(found)}
 try:
     wish = os.environ.get(dialect.VARIABLE, "auto")
-    answer["chosen"] = dialect.choose(directory, wish, False)
+    answer["chosen"] = dialect.choose(found, wish, False)
 except AscendInferError as error:
     answer.update(chosen=None, why=error.what, fix=error.fix)
 """

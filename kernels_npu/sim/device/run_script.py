@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from kernels_npu.dialect.guard import require_adapter
 from kernels_npu.errors import UsageError
 from kernels_npu.sim.device.setup import enable
 
@@ -26,6 +27,7 @@ def run_script(path: str | Path, argv: Sequence[str] = ()) -> dict[str, Any]:
     Raises:
         UsageError: AI-DEV-012 when the file cannot be read. What the script raises passes through,
             SystemExit included.
+        ForeignDialect: AI-SRC-022 when the file is written for another dialect; it is not executed.
     """
     script = Path(path)
     if not script.is_file():
@@ -34,6 +36,7 @@ def run_script(path: str | Path, argv: Sequence[str] = ()) -> dict[str, Any]:
             f"{script} is not a file",
             fix="pass the path of a Python script",
         )
+    require_adapter(script)
     with _as_command(str(script), argv, import_from=script.resolve().parent):
         return runpy.run_path(str(script), run_name="__main__")
 
@@ -43,6 +46,7 @@ def run_module(name: str, argv: Sequence[str] = ()) -> dict[str, Any]:
 
     Raises:
         UsageError: AI-DEV-012 when there is no such module.
+        ForeignDialect: AI-SRC-022 when the module is written for another dialect.
     """
     with _as_command(name, argv, import_from=Path.cwd()):
         try:
@@ -51,6 +55,8 @@ def run_module(name: str, argv: Sequence[str] = ()) -> dict[str, Any]:
             raise _no_module(name) from error
         if found is None:
             raise _no_module(name)
+        if found.origin is not None:
+            require_adapter(found.origin)
         return runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 

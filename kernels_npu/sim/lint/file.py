@@ -12,11 +12,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kernels_npu.dialect.guard import judge_file
 from kernels_npu.errors import AscendInferError, KernelSourceError, SourceLocation, UsageError
 from kernels_npu.sim.frontend.collection import collecting
 from kernels_npu.sim.frontend.jit import JITFactory, JITKernel
 from kernels_npu.sim.lint.arguments import found_calls
 from kernels_npu.sim.lint.collecting import Candidate, Recorder, location_of
+from kernels_npu.sim.lint.dialects import foreign_constructs
 from kernels_npu.sim.lint.inert import DataFree
 from kernels_npu.sim.lint.kernel import lint_candidate
 from kernels_npu.sim.lint.main_parts import run_main_parts
@@ -59,12 +61,16 @@ def lint_file(
     such as `matmul(1024, 512)`, evaluated in the file's module, that instantiate more kernels.
     No kernel is launched. The part under `if __name__ == "__main__"` and test functions run only
     with `main`, also without data, and only when a factory is left that nothing else instantiates.
+    A file that is written for another dialect is not run: its constructs are the findings.
 
     Raises:
         UsageError: AI-LINT-003 for a call that cannot be evaluated.
     """
     file = Path(path)
     chip = get_soc(soc)
+    verdict = judge_file(file)
+    if verdict.refused:
+        return FileReport(file=str(path), findings=tuple(foreign_constructs(file, verdict)))
     data = DataFree()
     recorder = Recorder(data)
     findings: list[Finding] = []

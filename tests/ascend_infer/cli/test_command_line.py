@@ -243,6 +243,20 @@ def test_kernels_of_mainline_tilelang_are_named_as_such(
     error = json.loads(finished.stdout)["error"]
     assert finished.returncode == 1 and error["code"] == "AI-SRC-022"
     assert "adapter dialect" in error["rule"] and error["fix"]
+    assert {"line", "text", "adapter"} == error["constructs"][0].keys()
+
+
+@needs_simulator
+def test_a_module_of_mainline_tilelang_is_translated_when_it_is_reached(tmp_path: Path):
+    text = MAINLINE.format(language="tilelang.ascend.language", threads="")
+    (tmp_path / "module.py").write_text(text)
+    script = tmp_path / "script.py"
+    script.write_text("import module\n")
+    finished = command("sim", "run", "--json", str(script))
+    error = json.loads(finished.stdout)["error"]
+    assert finished.returncode == 1 and error["code"] == "AI-SRC-022"
+    assert "module.py:" in error["where"]
+    assert "written for mainline TileLang" in error["fix"] and "T.Kernel without" in error["fix"]
 
 
 @needs_simulator

@@ -100,3 +100,19 @@ def test_another_chip_and_target(folder: Path, capsys: pytest.CaptureFixture[str
 def test_wrong_use(folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     status, result = as_json(capsys, *(a.format(folder / "small.py") for a in arguments))
     assert (status, list(result)) == (2, ["error"])
+
+
+def test_a_file_of_another_dialect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = KERNEL.replace("(1, is_npu=True) as (cid, vid)", "(1) as cid")
+    text = text.replace("tilelang.language", "tilelang.ascend.language")
+    text = text.replace("alloc_ub", "alloc_l1").replace("T.tile.mul(a, a, 2.0)", "pass")
+    text = text.replace('T.Scope("V")', "T.Vector()") + "double(1 / 0)\n"
+    (tmp_path / "mainline.py").write_text(text)
+    status, result = as_json(capsys, str(tmp_path / "mainline.py"))
+    (file,) = result["files"]
+    assert status == 1 and not file["kernels"]
+    assert {finding["code"] for finding in file["findings"]} == {"AI-SRC-022"}
+    lines = {finding["line"]: finding["fix"] for finding in file["findings"]}
+    at = {line: number for number, line in enumerate(text.splitlines(), 1)}
+    number = next(n for line, n in at.items() if "alloc_l1" in line)
+    assert lines[number] == "write T.alloc_L1"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from kernels_npu.dialect.translations import KEYWORDS
 from kernels_npu.errors import SourceLocation
 from kernels_npu.sim import ir
 from kernels_npu.sim.frontend import builder as building
@@ -140,7 +141,7 @@ def bind(
         KernelSourceError: AI-SRC-009 when they do not fit, AI-SRC-022 for a keyword of mainline's.
     """
     for keyword in kwargs:
-        if keyword not in signature.parameters and keyword in mainline.KEYWORDS:
+        if keyword not in signature.parameters and keyword in KEYWORDS:
             mainline.refuse_keyword(name, keyword)
     try:
         bound = signature.bind(*args, **kwargs)

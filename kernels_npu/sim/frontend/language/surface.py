@@ -33,8 +33,8 @@ class DialectModule(ModuleType):
         label = "T" if self.__name__.startswith("tilelang.") else self.__name__
         if self.__name__.endswith("ascend_tile"):
             label = "T.tile"
-        if label == "T" and name in mainline.NAMES:
-            mainline.refuse_name(label, name)
+        if label == "T" and (row := mainline.foreign(name)) is not None:
+            mainline.refuse_name(label, name, row)
         close = difflib.get_close_matches(name, vars(self), n=1)
         fix = f"did you mean {label}.{close[0]}?" if close else "check the spelling"
         tile = vars(self).get("tile")

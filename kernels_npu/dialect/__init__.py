@@ -1,8 +1,7 @@
 """`tilelang` and `T` for kernel files: the installed adapter, or else the simulator's.
 
-Three distributions share the import name `tilelang` and even each other's version numbers. They are
-told apart by the files they install, before anything of them is imported: importing the wrong one
-loads a TVM that the other cannot live beside.
+`installation` tells from the files on disk what is installed; `guard` tells from a kernel file's
+text what it is written for. Neither imports a tilelang.
 """
 
 from __future__ import annotations
@@ -10,53 +9,35 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernels_npu.dialect import cache
+from kernels_npu.dialect.installation import (
+    ADAPTER,
+    INCOMPLETE,
+    MIXED,
+    NONE,
+    Installation,
+    installed,
+)
 from kernels_npu.errors import EnvironmentProblem
 
 VARIABLE = "ASCEND_INFER_DIALECT"
-#: Kind of installation -> the file that only this kind has.
-_MARKERS = {
-    "mainline-ascend": "ascend/language/__init__.py",
-    "adapter": "language/ascend_tile.py",
-    "npuir": "jit/jit_npu.py",
-}
 _ADAPTER = (
     "tile-ai/tilelang-ascend (distribution `tilelang`, version 0.1.4 or later of that repository)"
 )
 
 
-def tilelang_directory() -> Path | None:
-    """Where `import tilelang` would look, found without importing anything."""
-    for finder in sys.meta_path:
-        find_spec = getattr(finder, "find_spec", None)
-        spec = find_spec("tilelang", None) if find_spec else None
-        if spec is not None and spec.submodule_search_locations:
-            return Path(next(iter(spec.submodule_search_locations)))
-    return None
-
-
-def kind_of_installation(directory: Path | None) -> str:
-    """`none`, `adapter`, `mainline-ascend`, `npuir`, `mainline` or `mixed`."""
-    if directory is None:
-        return "none"
-    found = [kind for kind, marker in _MARKERS.items() if (directory / marker).is_file()]
-    if "adapter" in found and "mainline-ascend" in found:
-        return "mixed"
-    return found[0] if found else "mainline"
-
-
-def choose(directory: Path | None, wish: str, simulated: bool) -> str:
+def choose(installation: Installation, wish: str, simulated: bool) -> str:
     """`adapter` or `simulator`, or why neither.
 
     Args:
-        directory: of the installed tilelang, or None.
+        installation: the tilelang that an import would find.
         wish: value of ASCEND_INFER_DIALECT: `auto`, `sim` or `adapter`.
         simulated: the simulated NPU is the device `npu` of this process.
 
     Raises:
-        EnvironmentProblem: AI-ENV-010, AI-ENV-011 or AI-ENV-012.
+        EnvironmentProblem: AI-ENV-010, AI-ENV-011, AI-ENV-012 or AI-ENV-014.
     """
     if wish not in ("auto", "sim", "adapter"):
         raise EnvironmentProblem(
@@ -66,10 +47,9 @@ def choose(directory: Path | None, wish: str, simulated: bool) -> str:
         )
     if wish == "sim" or (simulated and wish == "auto"):
         return "simulator"
-    kind = kind_of_installation(directory)
-    if kind == "adapter":
+    if installation.kind == ADAPTER:
         return "adapter"
-    if kind == "none":
+    if installation.kind == NONE:
         if wish == "adapter":
             raise EnvironmentProblem(
                 "AI-ENV-012",
@@ -77,27 +57,28 @@ def choose(directory: Path | None, wish: str, simulated: bool) -> str:
                 fix=f"install {_ADAPTER}, or unset {VARIABLE} to use the simulator",
             )
         return "simulator"
-    if kind == "mixed":
+    if installation.kind in (MIXED, INCOMPLETE):
+        code = "AI-ENV-011" if installation.kind == MIXED else "AI-ENV-014"
         raise EnvironmentProblem(
-            "AI-ENV-011",
-            f"{directory} holds files of both mainline tilelang and the Ascend adapter",
-            rule="both install into the folder `tilelang`, and pip overwrites one by the other",
-            fix=f"pip uninstall tilelang, remove {directory}, then install {_ADAPTER}; "
+            code,
+            f"the installed tilelang is {installation}",
+            rule="all dialects install into the folder `tilelang`, and pip overwrites one by the "
+            "other, or removes what both have",
+            fix=f"{_removal(installation)}, then install {_ADAPTER}; "
             f"or set {VARIABLE}=sim to use the simulator only",
         )
     raise EnvironmentProblem(
         "AI-ENV-010",
-        f"the tilelang in {directory} is {_DESCRIPTION[kind]}, not the adapter for Ascend A2/A3",
+        f"the installed tilelang is {installation}, not the adapter for Ascend A2/A3",
         rule="these kernels are written in the dialect of tile-ai/tilelang-ascend",
         fix=f"use an environment with {_ADAPTER}; or set {VARIABLE}=sim to use the simulator only",
     )
 
 
-_DESCRIPTION = {
-    "mainline-ascend": "mainline (its Ascend backend is for the 950 only)",
-    "npuir": "the npuir dialect",
-    "mainline": "mainline without an Ascend backend",
-}
+def _removal(installation: Installation) -> str:
+    names = [name.split()[0] for name in installation.distributions]
+    uninstall = f"pip uninstall {' '.join(names)}; " if names else ""
+    return f"{uninstall}remove {installation.directory}"
 
 
 def device_is_simulated() -> bool:
@@ -107,8 +88,9 @@ def device_is_simulated() -> bool:
 
 
 def _load() -> dict[str, Any]:
-    chosen = choose(tilelang_directory(), os.environ.get(VARIABLE, "auto"), device_is_simulated())
+    chosen = choose(installed(), os.environ.get(VARIABLE, "auto"), device_is_simulated())
     if chosen == "adapter":
+        cache.use_own(ADAPTER)
         tilelang = importlib.import_module("tilelang")
         language = importlib.import_module("tilelang.language")
         layouts = importlib.import_module("tilelang.intrinsics")

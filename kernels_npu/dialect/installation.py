@@ -1,0 +1,167 @@
+"""Which TileLang is installed: told from the files on disk, without importing any of them.
+
+Three projects install the folder `tilelang`, two of them as the distribution `tilelang` and with
+each other's version numbers, so neither name nor version tells them apart. Files that only one of
+them has do, and pip's RECORD tells whether they belong to the distribution that pip knows.
+Importing the wrong one would load a TVM that the other cannot live beside.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+NONE, ADAPTER, MAINLINE, MAINLINE_ASCEND, NPUIR = (
+    "none",
+    "adapter",
+    "mainline",
+    "mainline-ascend",
+    "npuir",
+)
+MIXED, INCOMPLETE = "mixed", "incomplete"
+
+#: Kind of installation -> what it is, for messages.
+DESCRIPTIONS = {
+    NONE: "no tilelang",
+    ADAPTER: "tilelang-ascend, the adapter for A2 and A3",
+    MAINLINE: "mainline TileLang without an Ascend backend",
+    MAINLINE_ASCEND: "mainline TileLang, whose Ascend backend is for the 950 only",
+    NPUIR: "tilelang-mlir-ascend, the npuir dialect",
+    MIXED: "files of several dialects in one folder",
+    INCOMPLETE: "a part of tilelang",
+}
+#: Kind -> files of which it has at least one, and no other kind has any.
+MARKS = {
+    ADAPTER: ("language/ascend_tile.py",),
+    MAINLINE_ASCEND: ("ascend/language/__init__.py",),
+    NPUIR: ("language/customize_npuir.py", "jit/jit_npu.py"),
+}
+#: What mainline of any kind has since 0.1.8, and the forks from earlier releases lack.
+_MAINLINE_MARK = "tileop/__init__.py"
+#: Without these nothing can be imported.
+_ESSENTIAL = ("__init__.py", "language/__init__.py")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installation:
+    """The tilelang that an import would find.
+
+    Attributes:
+        directory: its folder; None when there is none.
+        kind: a key of `DESCRIPTIONS`.
+        distributions: what pip has installed into the folder, as `tilelang 0.1.15`; none for a
+            source tree on PYTHONPATH.
+        reason: what a mixed or incomplete installation was recognised by.
+    """
+
+    directory: Path | None
+    kind: str
+    distributions: tuple[str, ...] = ()
+    reason: str = ""
+
+    def __str__(self) -> str:
+        text = DESCRIPTIONS[self.kind]
+        if self.directory is not None:
+            text += f" in {self.directory}"
+        if self.distributions:
+            text += f" ({', '.join(self.distributions)})"
+        return f"{text}: {self.reason}" if self.reason else text
+
+
+def tilelang_directory() -> Path | None:
+    """Where `import tilelang` would look, found without importing anything."""
+    for finder in sys.meta_path:
+        find_spec = getattr(finder, "find_spec", None)
+        try:
+            spec = find_spec("tilelang", None) if find_spec else None
+        except Exception:  # noqa: BLE001 - a finder of somebody else's package
+            continue
+        if spec is not None and spec.submodule_search_locations:
+            return Path(next(iter(spec.submodule_search_locations)))
+    return None
+
+
+def installed() -> Installation:
+    """The tilelang of this interpreter's path."""
+    return inspect_directory(tilelang_directory())
+
+
+def inspect_directory(directory: Path | None) -> Installation:
+    """What the folder `directory` holds."""
+    if directory is None:
+        return Installation(directory=None, kind=NONE)
+    records = tuple(_records(directory))
+    names = tuple(name for name, _ in records)
+    marks = {kind: _first(directory, files) for kind, files in MARKS.items()}
+    found = {kind: mark for kind, mark in marks.items() if mark}
+    mainline = _first(directory, (_MAINLINE_MARK,))
+    if mainline and MAINLINE_ASCEND not in found:
+        found[MAINLINE] = mainline
+    reason = _mixture(found, records)
+    if reason:
+        return Installation(directory=directory, kind=MIXED, distributions=names, reason=reason)
+    if missing := [name for name in _ESSENTIAL if not _is_file(directory / name)]:
+        reason = f"{' and '.join(missing)} missing"
+        return Installation(
+            directory=directory, kind=INCOMPLETE, distributions=names, reason=reason
+        )
+    kind = next(iter(found), MAINLINE)
+    return Installation(directory=directory, kind=kind, distributions=names)
+
+
+def _mixture(found: dict[str, str], records: tuple[tuple[str, str], ...]) -> str:
+    """Why the folder holds more than one dialect; empty when it does not."""
+    if len(found) > 1:
+        return "it has " + " and ".join(f"{mark} ({kind})" for kind, mark in found.items())
+    if len(records) > 1:
+        return f"{' and '.join(name for name, _ in records)} were installed over each other"
+    for name, record in records:
+        for kind, mark in found.items():
+            if record and f"tilelang/{mark}" not in record:
+                return f"{mark} ({kind}) is not a file of {name}, the distribution that pip knows"
+        lost = [
+            files[0]
+            for kind, files in MARKS.items()
+            if kind not in found and f"tilelang/{files[0]}," in record
+        ]
+        if lost:
+            return f"{name} installed {lost[0]}, which is gone"
+    return ""
+
+
+def _records(directory: Path) -> Iterator[tuple[str, str]]:
+    """The distributions that installed into `directory`, each with the text of its RECORD.
+
+    Only metadata whose name speaks of tilelang, or whose top_level.txt does, is looked into: the
+    RECORDs of a whole environment take a second to read.
+    """
+    try:
+        folders = sorted(directory.parent.glob("*.dist-info"))
+    except OSError:
+        return
+    for folder in folders:
+        name, _, version = folder.name.removesuffix(".dist-info").partition("-")
+        if "tilelang" in name.lower() or "tilelang" in _text(folder / "top_level.txt").split():
+            record = _text(folder / "RECORD")
+            if not record or "tilelang/__init__.py," in record:
+                yield f"{name.replace('_', '-')} {version}".strip(), record
+
+
+def _first(directory: Path, files: tuple[str, ...]) -> str:
+    return next((name for name in files if _is_file(directory / name)), "")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
