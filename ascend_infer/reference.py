@@ -132,7 +132,8 @@ def _answer(request: Path, answer: Path) -> None:
     from ascend_infer.model.catalogue import resolve
 
     asked = json.loads(request.read_text(encoding="utf-8"))
-    source, dtype = resolve(asked["model"]).open(), getattr(torch, asked["dtype"])
+    source = resolve(asked["model"]).open()
+    dtype: torch.dtype = getattr(torch, asked["dtype"])
     torch.save(vars(logits(source, asked["generations"], dtype)), answer)
 
 

@@ -3,27 +3,22 @@
 A name is followed from its import, from assignments and through `getattr` with a constant. Code
 that serves several devices declares the type of what it holds: `TorchNamespace` is torch.npu, and
 the protocols of `graphs.device_types` are its objects. What such a name is asked for is collected
-like any other use, so that the list cannot go stale.
+like any other use, so that the list cannot go stale; where such a value is handed to something
+that does not declare it is collected, too.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-#: Packages whose contracts are checked.
-ROOTS = ("torch.npu", "torch_npu", "tilelang", "vllm", "vllm_ascend")
+from contract_suite.syntax import FUNCTIONS, bound_names
+from contract_suite.uses import DECLARED, ROOTS, Collection, Handover, Use, root_of
+
 FOLDERS = ("ascend_infer", "graphs", "profiling", "kernels_npu", "scripts/npu")
 #: The simulator stands in for these packages and does not call them.
 LEFT_OUT = ("kernels_npu/sim/",)
-#: Declared types of `graphs.device_types`, and what they stand for on an NPU.
-DECLARED = {
-    "TorchNamespace": "torch.npu",
-    "Graph": "torch.npu.NPUGraph",
-    "Event": "torch.npu.Event",
-}
 #: Functions of torch.npu whose result is used further.
 RESULTS = {"torch.npu.current_stream": "torch.npu.Stream"}
 #: Methods that only a stream has; streams travel untyped.
@@ -32,55 +27,44 @@ STREAM_METHODS = frozenset({"wait_stream", "wait_event", "record_event", "npu_st
 _DIALECT = {"T": "tilelang.language", "tilelang": "tilelang"}
 #: Asked of torch.cuda only, behind a look at the device's type.
 _CUDA_ONLY = ("torch.npu.CUDAGraph",)
+#: What only looks at a value that it is given.
+_HARMLESS = frozenset({"hasattr", "getattr", "isinstance", "bool", "print", "repr", "type"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Use:
-    """One use of a name. positional, keywords: of the call; `open`: it unpacks further arguments.
-
-    optional: the code asks whether the name exists.
-    """
-
-    name: str
-    file: str
-    line: int
-    call: bool = False
-    positional: int = 0
-    keywords: tuple[str, ...] = ()
-    open: bool = False
-    optional: bool = False
-
-
-def collect(root: Path) -> list[Use]:
+def collect(root: Path) -> Collection:
     """All uses in the packages below `root`."""
-    uses = []
+    found = Collection()
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*.py")):
             file = path.relative_to(root).as_posix()
             if not file.startswith(LEFT_OUT):
-                uses += collect_text(path.read_text(encoding="utf-8"), file)
-    return uses
+                collect_text(path.read_text(encoding="utf-8"), file, into=found)
+    return found
 
 
-def collect_text(text: str, file: str, first_line: int = 1) -> list[Use]:
+def collect_text(
+    text: str, file: str, first_line: int = 1, into: Collection | None = None
+) -> Collection:
     """Uses in one module, and in the programs that it holds as strings."""
-    collector = _Collector(file=file, offset=first_line - 1)
+    collector = _Collector(file=file, offset=first_line - 1, found=into or Collection())
     collector.visit(ast.parse(text))
-    return collector.uses
+    return collector.found
 
 
 @dataclass
 class _Collector(ast.NodeVisitor):
     file: str
     offset: int
+    found: Collection
+    #: What names denote, `self.x` included; of a parameter called torch_npu it is its name.
     names: dict[str, str] = field(default_factory=lambda: {"torch_npu": "torch_npu"})
-    uses: list[Use] = field(default_factory=list)
+    #: Defaults of the parameters of the function around.
+    defaults: dict[str, str] = field(default_factory=dict)
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
-            self.names[alias.asname or alias.name.partition(".")[0]] = (
-                alias.name if alias.asname else alias.name.partition(".")[0]
-            )
+            top = alias.name.partition(".")[0]
+            self.names[alias.asname or top] = alias.name if alias.asname else top
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         for alias in node.names:
@@ -88,31 +72,51 @@ class _Collector(ast.NodeVisitor):
             if node.module == "kernels_npu.dialect":
                 name = _DIALECT.get(alias.name, name)
             self.names[alias.asname or alias.name] = name
-            self._add(name, node)
+            self._add(Use(name=name, file=self.file, line=node.lineno))
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        outer = dict(self.names)
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        outer, outer_defaults = dict(self.names), self.defaults
         arguments = node.args
-        for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
+        plain = [*arguments.posonlyargs, *arguments.args]
+        every = [*plain, *arguments.kwonlyargs]
+        for argument in every:
             self.names.pop(argument.arg, None)
             declared = self._declared(argument.annotation)
             if declared or argument.arg == "torch_npu":
                 self.names[argument.arg] = declared or "torch_npu"
+        with_default = plain[len(plain) - len(arguments.defaults) :] if arguments.defaults else []
+        given = [*zip(with_default, arguments.defaults)]
+        given += [(a, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults) if d]
+        self.defaults = {argument.arg: ast.unparse(default) for argument, default in given}
+        self._note_function(node.name, every)
         self.generic_visit(node)
         kept = {key: value for key, value in self.names.items() if key.startswith("self.")}
-        self.names = {**outer, **kept}
+        self.names, self.defaults = {**outer, **kept}, outer_defaults
+
+    visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         stands_for = DECLARED.get(node.name)
         if stands_for and any(ast.unparse(base) == "Protocol" for base in node.bases):
             for method in node.body:
-                if isinstance(method, ast.FunctionDef):
-                    count = len(method.args.args) - 1
-                    self._add(f"{stands_for}.{method.name}", method, call=True, positional=count)
-        self.generic_visit(node)
+                if isinstance(method, FUNCTIONS):
+                    self._add_promised(stands_for, method)
+        for statement in node.body:
+            if isinstance(statement, FUNCTIONS) and statement.name == "__init__":
+                self._note_function(node.name, statement.args.args[1:])
+                self.visit(statement)  # first: it says what `self.x` is
+        for statement in node.body:
+            if not (isinstance(statement, FUNCTIONS) and statement.name == "__init__"):
+                self.visit(statement)
+            if isinstance(statement, ast.AnnAssign):
+                for name in bound_names(statement) & self.names.keys():
+                    self.names[f"self.{name}"] = self.names[name]
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)
+        values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+        if any(map(_is_device_module, values)):
+            self._hand_over(node, None, 0)
         for target in node.targets:
             self._bind(target, self._denotes(node.value))
 
@@ -121,35 +125,39 @@ class _Collector(ast.NodeVisitor):
         denoted = self._denotes(node.value) if node.value else None
         self._bind(node.target, self._declared(node.annotation) or denoted)
 
+    def visit_Return(self, node: ast.Return) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+            if self._is_namespace(node.value):
+                self._hand_over(node, None, 0)
+
     def visit_Call(self, node: ast.Call) -> None:
         name = self._denotes(node.func)
         if isinstance(node.func, ast.Attribute) and node.func.attr in STREAM_METHODS:
             name = f"torch.npu.Stream.{node.func.attr}"
         if name:
-            unpacks = any(isinstance(a, ast.Starred) for a in node.args)
-            keywords = tuple(k.arg for k in node.keywords if k.arg)
-            self._add(
-                name,
-                node,
-                call=True,
-                positional=sum(not isinstance(a, ast.Starred) for a in node.args),
-                keywords=keywords,
-                open=unpacks or len(keywords) < len(node.keywords),
-            )
+            self._add(self._call(name, node))
             self._visit_inner(node.func)
         else:
             asked = self._asked(node)
             if asked:
                 optional = len(node.args) == 3 or ast.unparse(node.func) == "hasattr"
-                self._add(asked, node, optional=optional)
+                self._add(Use(name=asked, file=self.file, line=node.lineno, optional=optional))
             self.visit(node.func)
-        for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
+        function = ast.unparse(node.func).rpartition(".")[2]
+        for position, argument in enumerate(node.args):
             self.visit(argument)
+            if self._is_namespace(argument) and function not in _HARMLESS:
+                self._hand_over(node, function, position)
+        for keyword in node.keywords:
+            self.visit(keyword.value)
+            if self._is_namespace(keyword.value):
+                self._hand_over(node, function, keyword.arg or "**")
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         name = self._denotes(node)
         if name and isinstance(node.ctx, ast.Load):
-            self._add(name, node)
+            self._add(Use(name=name, file=self.file, line=node.lineno))
         self._visit_inner(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -157,10 +165,9 @@ class _Collector(ast.NodeVisitor):
         if isinstance(node.value, str) and "import " in node.value:
             if any(root in node.value for root in ROOTS) and "\n" in node.value:
                 try:
-                    inner = collect_text(node.value, self.file, node.lineno)
+                    collect_text(node.value, self.file, node.lineno, self.found)
                 except SyntaxError:
                     return  # prose
-                self.uses += inner
 
     def _visit_inner(self, node: ast.expr) -> None:
         """What an attribute is taken from may itself hold calls: `f(x).name`."""
@@ -176,6 +183,8 @@ class _Collector(ast.NodeVisitor):
             return self._denotes(node.body) or self._denotes(node.orelse)
         if isinstance(node, ast.Attribute):
             known = self.names.get(ast.unparse(node))
+            if known is None and _is_device_module(node.value):
+                return f"torch.npu.{node.attr}"
             base = known or self._denotes(node.value)
             return known or (f"{base}.{node.attr}" if base else None)
         if isinstance(node, ast.Call):
@@ -199,6 +208,35 @@ class _Collector(ast.NodeVisitor):
         base = self._denotes(node.args[0]) if function in ("getattr", "hasattr") else None
         return f"{base}.{constant}" if base else None
 
+    def _call(self, name: str, node: ast.Call) -> Use:
+        keywords = {k.arg: k.value for k in node.keywords if k.arg}
+        plain = [a for a in node.args if not isinstance(a, ast.Starred)]
+        handed_on: list[tuple[int | str, ast.expr]] = [*enumerate(node.args), *keywords.items()]
+        return Use(
+            name=name,
+            file=self.file,
+            line=node.lineno,
+            call=True,
+            positional=len(plain),
+            keywords=tuple(keywords),
+            open=len(plain) < len(node.args) or len(keywords) < len(node.keywords),
+            defaults=tuple(
+                (place, self.defaults[value.id])
+                for place, value in handed_on
+                if isinstance(value, ast.Name) and value.id in self.defaults
+            ),
+        )
+
+    def _add_promised(self, owner: str, method: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """A protocol promises that its methods can be called with all and with few arguments."""
+        parameters, defaults = method.args.args[1:], method.args.defaults
+        required = len(parameters) - len(defaults)
+        use = Use(name=f"{owner}.{method.name}", file=self.file, line=method.lineno, call=True)
+        texts = tuple((required + i, ast.unparse(d)) for i, d in enumerate(defaults))
+        self._add(replace(use, positional=len(parameters), defaults=texts))
+        if defaults:
+            self._add(replace(use, positional=required))
+
     def _declared(self, annotation: ast.expr | None) -> str | None:
         if annotation is None:
             return None
@@ -212,42 +250,42 @@ class _Collector(ast.NodeVisitor):
             else:
                 self.names.pop(ast.unparse(target), None)
 
-    def _add(
-        self,
-        name: str,
-        node: ast.AST,
-        *,
-        call: bool = False,
-        positional: int = 0,
-        keywords: tuple[str, ...] = (),
-        open: bool = False,
-        optional: bool = False,
+    def _is_namespace(self, node: ast.expr) -> bool:
+        return _is_device_module(node) or self._denotes(node) in (
+            "torch.npu",
+            "torch_npu.npu",
+            "torch_npu",
+        )
+
+    def _note_function(self, name: str, arguments: list[ast.arg]) -> None:
+        kept = [p for p in arguments if p.arg not in ("self", "cls")]
+        declared = [self._declared(p.annotation) or p.arg == "torch_npu" for p in kept]
+        parameters = [(p.arg, bool(known)) for p, known in zip(kept, declared)]
+        self.found.functions.setdefault(name, []).append(parameters)
+
+    def _hand_over(
+        self, node: ast.stmt | ast.Call, function: str | None, argument: int | str
     ) -> None:
+        line = node.lineno + self.offset
+        handover = Handover(file=self.file, line=line, function=function, argument=argument)
+        self.found.handovers.append(handover)
+
+    def _add(self, use: Use) -> None:
+        name = use.name
         if (name + ".").startswith("torch_npu.npu."):  # not the operator torch_npu.npu_rms_norm
             name = name.replace("torch_npu.npu", "torch.npu", 1)
         if root_of(name) is None or name in _CUDA_ONLY or name in ROOTS:
             return
-        line = getattr(node, "lineno", 1) + self.offset
-        self.uses.append(
-            Use(
-                name=name,
-                file=self.file,
-                line=line,
-                call=call,
-                positional=positional,
-                keywords=keywords,
-                open=open,
-                optional=optional,
-            )
-        )
+        self.found.uses.append(replace(use, name=name, line=use.line + self.offset))
 
 
-def root_of(name: str) -> str | None:
-    """The package of `ROOTS` that `name` belongs to."""
-    return next((root for root in ROOTS if name == root or name.startswith(root + ".")), None)
-
-
-def by_name(uses: list[Use]) -> Iterator[tuple[str, list[Use]]]:
-    """Uses grouped by name, in alphabetical order."""
-    for name in sorted({use.name for use in uses}):
-        yield name, [use for use in uses if use.name == name]
+def _is_device_module(node: ast.expr) -> bool:
+    """`getattr(torch, kind)`: some device's module, unless an annotation says otherwise."""
+    if isinstance(node, ast.IfExp):
+        return _is_device_module(node.body) or _is_device_module(node.orelse)
+    return (
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "getattr"
+        and ast.unparse(node.args[0]) == "torch"
+        and not isinstance(node.args[1], ast.Constant)
+    )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-import subprocess
-import sys
 import tarfile
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+_NATIVE = re.compile(r"/(_C[^/]*|lib/libtorch_npu)\.so$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,26 +24,33 @@ class Origin:
 
 
 class Package:
-    """The Python files of one archive or folder by path, and names in its native libraries."""
+    """The Python files of one archive or folder by path, and names in its native libraries.
+
+    Raises:
+        ValueError: the file is no wheel, sdist or folder, or is damaged.
+        OSError: it cannot be read.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._members = _members(path)
+        try:
+            self._members = _members(path)
+        except (zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
+            raise ValueError(f"{path} is no wheel, sdist or folder: {error}") from error
 
     def text(self, member: str) -> str | None:
         """The text of a Python file, `torch_npu/npu/graphs.py`; None when there is no such file."""
-        if member not in self._members:
-            return None
-        return _read(self.path, self._members[member]).decode("utf-8", errors="replace")
+        read = self._members.get(member)
+        return None if read is None else read().decode("utf-8", errors="replace")
 
     @functools.cached_property
-    def _native(self) -> bytes:
-        wanted = [m for m in self._members if re.search(r"/(_C[^/]*|lib/libtorch_npu)\.so$", m)]
-        return b"\0".join(_read(self.path, self._members[m]) for m in wanted)
+    def native(self) -> bytes:
+        """The native libraries that define names of Python and operators, one after another."""
+        return b"\0".join(read() for m, read in self._members.items() if _NATIVE.search(m))
 
     def has_native_name(self, name: str) -> bool:
         """Whether a native library holds `name` as a whole string, as it must to export it."""
-        return b"\0" + name.encode() + b"\0" in self._native
+        return b"\0" + name.encode() + b"\0" in self.native
 
     def has_native_module(self, module: str) -> bool:
         """Whether the package holds the compiled module, `torch_npu._C`."""
@@ -68,48 +76,23 @@ class Package:
         return Origin(file=self.path.name, version=version, sha256=digest)
 
 
-def download(requirement: str, cache: Path) -> Path:
-    """The wheel of `requirement`, `torch_npu==2.13.0`, from pip or from an earlier download.
-
-    Raises:
-        OSError: pip found none.
-    """
-    name, _, version = requirement.partition("==")
-    found = sorted(cache.glob(f"{name}-{version}-*.whl"))
-    if not found:
-        cache.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-        command += ["--dest", str(cache)]
-        command += ["--only-binary", ":all:", "--python-version", "3.11"]
-        command += ["--platform", "manylinux_2_28_x86_64", requirement]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        found = sorted(cache.glob(f"{name}-{version}-*.whl"))
-        if done.returncode or not found:
-            reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise OSError(f"pip download {requirement}: {reason}")
-    return found[0]
-
-
-def _members(path: Path) -> dict[str, str]:
-    """Path in the package to name in the archive; an sdist's leading folder is left out."""
+def _members(path: Path) -> dict[str, Callable[[], bytes]]:
+    """How to read each file, by its path in the package."""
     if path.is_dir():
-        return {
-            file.relative_to(path).as_posix(): file.relative_to(path).as_posix()
-            for file in path.rglob("*.py")
-        }
+        files = {file.relative_to(path).as_posix(): file for file in path.rglob("*.py")}
+        return {name: file.read_bytes for name, file in files.items()}
     if path.name.endswith(".tar.gz"):
-        with tarfile.open(path) as archive:
-            return {name.partition("/")[2]: name for name in archive.getnames()}
-    with zipfile.ZipFile(path) as archive:
-        return {name: name for name in archive.namelist()}
+        return _sdist(path)
+    archive = zipfile.ZipFile(path)
+    return {name: functools.partial(archive.read, name) for name in archive.namelist()}
 
 
-def _read(path: Path, member: str) -> bytes:
-    if path.is_dir():
-        return (path / member).read_bytes()
-    if path.name.endswith(".tar.gz"):
-        with tarfile.open(path) as archive:
-            file = archive.extractfile(member)
-            return file.read() if file else b""
-    with zipfile.ZipFile(path) as archive:
-        return archive.read(member)
+def _sdist(path: Path) -> dict[str, Callable[[], bytes]]:
+    """Without its leading folder. All Python files at once: such an archive has no index."""
+    found: dict[str, Callable[[], bytes]] = {}
+    with tarfile.open(path) as archive:
+        for entry in archive:
+            file = archive.extractfile(entry) if entry.name.endswith(".py") else None
+            if file is not None:
+                found[entry.name.partition("/")[2]] = functools.partial(bytes, file.read())
+    return found

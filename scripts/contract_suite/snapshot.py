@@ -1,4 +1,4 @@
-"""Definitions of used names as data, with their origin, for tests without the package."""
+"""Definitions of names as data, with their origin, for tests without the package."""
 
 from __future__ import annotations
 
@@ -40,25 +40,35 @@ def read_snapshot(path: Path) -> dict[str, Definition]:
 
 def _entry(definition: Definition) -> dict[str, Any]:
     entry: dict[str, Any] = {"kind": definition.kind, "where": definition.where}
-    if definition.signature is not None:
-        entry["parameters"] = [
-            [p.name, p.kind.name, *([] if p.default is p.empty else [p.default])]
-            for p in definition.signature.parameters.values()
+    if definition.exported is not None:
+        entry["exported"] = definition.exported
+    if definition.signatures:
+        entry["signatures"] = [
+            [
+                [p.name, p.kind.name, *([] if p.default is p.empty else [p.default])]
+                for p in signature.parameters.values()
+            ]
+            for signature in definition.signatures
         ]
     return entry
 
 
 def _definition(entry: dict[str, Any]) -> Definition:
-    signature = None
-    if "parameters" in entry:
-        signature = inspect.Signature(
-            [
-                inspect.Parameter(
-                    name,
-                    getattr(inspect.Parameter, kind),
-                    default=default[0] if default else inspect.Parameter.empty,
-                )
-                for name, kind, *default in entry["parameters"]
-            ]
-        )
-    return Definition(kind=entry["kind"], where=entry["where"], signature=signature)
+    return Definition(
+        kind=entry["kind"],
+        where=entry["where"],
+        exported=entry.get("exported"),
+        signatures=tuple(
+            inspect.Signature(
+                [
+                    inspect.Parameter(
+                        name,
+                        getattr(inspect.Parameter, kind),
+                        default=default[0] if default else inspect.Parameter.empty,
+                    )
+                    for name, kind, *default in parameters
+                ]
+            )
+            for parameters in entry.get("signatures", ())
+        ),
+    )

@@ -6,27 +6,41 @@ import ast
 import functools
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from contract_suite import operators
 from contract_suite.packages import Package
+from contract_suite.syntax import (
+    FUNCTIONS,
+    absolute,
+    bound_names,
+    is_property,
+    literal_names,
+    signature_of,
+    statements,
+)
 
 #: Names under which a package publishes its modules.
 ALIASES = {"torch.npu": "torch_npu.npu"}
-_KINDS = inspect.Parameter
+#: Where torch_npu lists its public operators; each is a name of the package itself.
+_OPERATORS = ("torch_npu", "torch_npu.utils.exposed_api", "public_npu_functions")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
     """A name that a package has.
 
-    kind: `function`, `class`, `module`, `value`; `native` for what a library defines and `external`
-    for what another package does.
-    signature: of calling it, without `self`; defaults are source text. None when unknown.
+    kind: `function`, `class`, `module`, `value`; `operator` and `native` for what a library
+    defines, and `external` for what another package does.
+    signatures: of calling it, without `self`; defaults are source text. Several for an operator
+    with overloads, none when unknown.
+    exported: whether its module's `__all__` has it; None where the module has no such list.
     """
 
     kind: str
     where: str
-    signature: inspect.Signature | None = None
+    signatures: tuple[inspect.Signature, ...] = ()
+    exported: bool | None = None
 
 
 class Surface:
@@ -43,12 +57,66 @@ class Surface:
 
         `external` names what the package re-exports from one that is not at hand.
         """
-        path = name
+        path = self.path(name)
+        top, *rest = path.split(".")
+        found = self._at(top, rest) or self._operator(path) or self.external.get(name)
+        if found is None or found.kind == "module":
+            return found
+        module, _, last = path.rpartition(".")
+        exports = self.exports(module) if self._tree(module) else None
+        return replace(found, exported=None if exports is None else last in exports)
+
+    @staticmethod
+    def path(name: str) -> str:
+        """`torch.npu.graph` as the package's files have it, `torch_npu.npu.graph`."""
         for alias, module in ALIASES.items():
             if name == alias or name.startswith(alias + "."):
-                path = module + name[len(alias) :]
-        top, *rest = path.split(".")
-        return self._at(top, rest) or self.external.get(name)
+                return module + name[len(alias) :]
+        return name
+
+    def exports(self, module: str) -> frozenset[str] | None:
+        """The names of the module's `__all__`; None when it has none, or one that is computed."""
+        tree = self._tree(module)
+        names = literal_names(tree, "__all__") if tree else None
+        package, listing, variable = _OPERATORS
+        listed = self._tree(listing) if module == package else None
+        if names is not None and listed is not None:
+            names |= literal_names(listed, variable) or frozenset()
+        return names
+
+    def methods(self, name: str) -> set[str]:
+        """Public methods that the class `name` defines itself, dotted."""
+        found = self.find(name)
+        tree = self._tree(found.where) if found and found.kind == "class" else None
+        last = name.rpartition(".")[2]
+        return {
+            f"{name}.{member.name}"
+            for node in (tree.body if tree else [])
+            if isinstance(node, ast.ClassDef) and node.name == last
+            for member in node.body
+            if isinstance(member, FUNCTIONS) and not member.name.startswith("_")
+        }
+
+    def names(self, module: str) -> set[str]:
+        """All public names of a module that the package itself defines."""
+        found: set[str] = set()
+        tree = self._tree(module)
+        for node in statements(tree.body if tree else []):
+            if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+                source = absolute(module, node, self._is_package(module))
+                found |= {n for n in self.names(source) if self._brings(source, n)}
+            elif not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+                found |= bound_names(node)
+        return {n for n in found if not n.startswith("_") and self._at(module, [n])}
+
+    def _operator(self, path: str) -> Definition | None:
+        package, _, name = path.partition(".")
+        if package != _OPERATORS[0] or "." in name:
+            return None
+        signatures = operators.schemas(self.package.native, name)
+        if not signatures:
+            return None
+        return Definition(kind="operator", where=package, signatures=signatures)
 
     def _at(self, module: str, rest: Sequence[str]) -> Definition | None:
         """What `rest` is in the module that a statement imports by this path."""
@@ -61,10 +129,14 @@ class Surface:
         try:
             if self._tree(module) is not None:
                 self._found[key] = self._in_module(module, rest)
-            elif self.package.has_native_module(module):
-                self._found[key] = self._in_native(module, rest)
-            else:
-                self._found[key] = None
+            else:  # a compiled module, or one inside it: `torch_npu._C._profiler`
+                parent, _, last = module.rpartition(".")
+                if self.package.has_native_module(module):
+                    self._found[key] = self._in_native(module, rest)
+                elif self.package.has_native_module(parent):
+                    self._found[key] = self._in_native(parent, [last, *rest])
+                else:
+                    self._found[key] = None
         finally:
             self._looking.discard(key)
         return self._found[key]
@@ -74,9 +146,9 @@ class Surface:
             return Definition(kind="module", where=module)
         for node in self._bindings(module, rest[0]):
             if isinstance(node, ast.ImportFrom):
-                source = _absolute(module, node, self._is_package(module))
+                source = absolute(module, node, self._is_package(module))
                 if node.names[0].name == "*":
-                    if not self._exports(source, rest[0]):
+                    if not self._brings(source, rest[0]):
                         continue
                     return self._at(source, rest)
                 original = next(
@@ -87,10 +159,11 @@ class Surface:
                 return self._at(source, [original, *rest[1:]])
             if isinstance(node, ast.ClassDef):
                 return self._in_class(module, node, rest[1:])
-            if isinstance(node, ast.FunctionDef):
+            if isinstance(node, FUNCTIONS):
                 return _function(module, node, method=False) if len(rest) == 1 else None
-            if isinstance(node.value, ast.Name) and node.value.id != rest[0]:
-                aliased = self._at(module, [node.value.id, *rest[1:]])
+            value = getattr(node, "value", None)
+            if isinstance(value, ast.Name) and value.id != rest[0]:
+                aliased = self._at(module, [value.id, *rest[1:]])
                 if aliased is not None:
                     return aliased
             return Definition(kind="value", where=module) if len(rest) == 1 else None
@@ -105,19 +178,22 @@ class Surface:
     def _in_native(self, module: str, rest: Sequence[str]) -> Definition | None:
         if not rest:
             return Definition(kind="module", where=module)
-        known = self.package.has_native_name(rest[0])
+        known = all(self.package.has_native_name(name) for name in rest)
         return Definition(kind="native", where=module) if known else None
 
     def _in_class(self, module: str, node: ast.ClassDef, rest: Sequence[str]) -> Definition | None:
         if not rest:
             for constructor in ("__init__", "__new__"):
                 found = self._in_class(module, node, [constructor])
-                if found is not None and found.signature is not None:
-                    return Definition(kind="class", where=module, signature=found.signature)
+                if found is not None and found.signatures:
+                    return Definition(kind="class", where=module, signatures=found.signatures)
             return Definition(kind="class", where=module)
         for statement in node.body:
-            if isinstance(statement, ast.FunctionDef) and statement.name == rest[0]:
+            if rest[0] not in bound_names(statement):
+                continue
+            if isinstance(statement, FUNCTIONS):
                 return _function(module, statement, method=True)
+            return Definition(kind="value", where=module)
         for base in node.bases:
             path = ast.unparse(base)
             inherited = self._at(module, [*path.split("."), rest[0]])
@@ -126,29 +202,18 @@ class Surface:
                 return inherited
         return None
 
-    def _bindings(
-        self, module: str, name: str
-    ) -> Iterator[ast.FunctionDef | ast.ClassDef | ast.ImportFrom | ast.Assign]:
+    def _bindings(self, module: str, name: str) -> Iterator[ast.stmt]:
         """Statements that may bind `name`, the last one, which wins, first."""
         tree = self._tree(module)
-        for node in reversed(list(_statements(tree.body if tree else []))):
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                bound = [node.name]
-            elif isinstance(node, ast.ImportFrom):
-                bound = [a.asname or a.name for a in node.names]
-            elif isinstance(node, ast.Assign):
-                bound = [t.id for t in node.targets if isinstance(t, ast.Name)]
-            else:
-                continue
-            if name in bound or bound == ["*"]:
+        for node in reversed(list(statements(tree.body if tree else []))):
+            if bound_names(node) & {name, "*"}:
                 yield node
 
-    def _exports(self, module: str, name: str) -> bool:
+    def _brings(self, module: str, name: str) -> bool:
         """Whether `from module import *` brings `name`."""
-        tree = self._tree(module)
-        for node in tree.body if tree else []:
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-                return f"'{name}'" in ast.unparse(node.value)
+        exports = self.exports(module)
+        if exports is not None:
+            return name in exports
         return not name.startswith("_") and self._at(module, [name]) is not None
 
     @functools.cache  # noqa: B019  the object lives as long as the process
@@ -163,66 +228,12 @@ class Surface:
     def _is_package(self, module: str) -> bool:
         return self.package.text(module.replace(".", "/") + "/__init__.py") is not None
 
-    def names(self, module: str) -> set[str]:
-        """All public names of a module that the package itself defines."""
-        found: set[str] = set()
-        tree = self._tree(module)
-        for node in _statements(tree.body if tree else []):
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                found.add(node.name)
-            elif isinstance(node, ast.Assign):
-                found |= {t.id for t in node.targets if isinstance(t, ast.Name)}
-            elif isinstance(node, ast.ImportFrom):
-                source = _absolute(module, node, self._is_package(module))
-                if node.names[0].name == "*":
-                    found |= {n for n in self.names(source) if self._exports(source, n)}
-                elif node.module != "__future__":
-                    found |= {a.asname or a.name for a in node.names}
-        return {n for n in found if not n.startswith("_") and self._at(module, [n])}
 
-
-def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements of a module, those below `if` and `try` included."""
-    for node in body:
-        yield node
-        for field in ("body", "orelse", "handlers", "finalbody"):
-            if isinstance(node, (ast.If, ast.Try, ast.ExceptHandler, ast.With)):
-                yield from _statements(getattr(node, field, []))
-
-
-def _absolute(module: str, node: ast.ImportFrom, is_package: bool) -> str:
-    if not node.level:
-        return node.module or ""
-    parts = module.split(".")
-    kept = parts[: len(parts) - node.level + is_package]
-    return ".".join([*kept, *([node.module] if node.module else [])])
-
-
-def _function(module: str, node: ast.FunctionDef, *, method: bool) -> Definition:
-    decorators = {ast.unparse(decorator) for decorator in node.decorator_list}
-    if any(d == "property" or d.endswith(".setter") for d in decorators):
+def _function(
+    module: str, node: ast.FunctionDef | ast.AsyncFunctionDef, *, method: bool
+) -> Definition:
+    if is_property(node):
         return Definition(kind="value", where=module)
-    bound = method and "staticmethod" not in decorators
-    return Definition(kind="function", where=module, signature=signature_of(node.args, bound))
-
-
-def signature_of(arguments: ast.arguments, bound: bool = False) -> inspect.Signature:
-    """The signature that `arguments` declare; without the first parameter when `bound`."""
-    parameters = []
-    plain = [*arguments.posonlyargs, *arguments.args]
-    defaults = [None] * (len(plain) - len(arguments.defaults)) + list(arguments.defaults)
-    for index, (argument, default) in enumerate(zip(plain, defaults)):
-        positional_only = index < len(arguments.posonlyargs)
-        kind = _KINDS.POSITIONAL_ONLY if positional_only else _KINDS.POSITIONAL_OR_KEYWORD
-        parameters.append(_parameter(argument.arg, kind, default))
-    if arguments.vararg:
-        parameters.append(_KINDS(arguments.vararg.arg, _KINDS.VAR_POSITIONAL))
-    for argument, keyword_default in zip(arguments.kwonlyargs, arguments.kw_defaults):
-        parameters.append(_parameter(argument.arg, _KINDS.KEYWORD_ONLY, keyword_default))
-    if arguments.kwarg:
-        parameters.append(_KINDS(arguments.kwarg.arg, _KINDS.VAR_KEYWORD))
-    return inspect.Signature(parameters[1:] if bound else parameters)
-
-
-def _parameter(name: str, kind: inspect._ParameterKind, default: ast.expr | None) -> _KINDS:
-    return _KINDS(name, kind, default=_KINDS.empty if default is None else ast.unparse(default))
+    bound = method and "staticmethod" not in map(ast.unparse, node.decorator_list)
+    signature = signature_of(node.args, bound)
+    return Definition(kind="function", where=module, signatures=(signature,))

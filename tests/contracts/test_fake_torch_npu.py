@@ -21,7 +21,7 @@ NPU: Any = SimpleNamespace(type="npu", index=0)
 def fake(request):
     return FakeTorchNpu(
         request.param,
-        results={
+        behaviour={
             "torch.npu.mem_get_info": (3, 17),
             "torch.npu.memory_stats": {"allocation.all.allocated": 11},
             "torch.npu.current_device": 2,
@@ -62,7 +62,7 @@ def test_a_launch_reads_the_stream_of_its_device(fake, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_npu", fake)
     assert current_raw_stream(torch.device("cpu", 1)) == 0x40
     assert current_raw_stream(torch.device("cpu")) == 0x40
-    assert fake.called("torch_npu._C._npu_getCurrentRawStream") == [{0: 1}, {0: 2}]
+    assert fake.called("torch_npu._C._npu_getCurrentRawStream") == [{"_0": 1}, {"_0": 2}]
 
 
 def test_wrong_calls_are_refused(fake):
@@ -74,6 +74,8 @@ def test_wrong_calls_are_refused(fake):
         fake.npu.NPUGraph().replay("stream")
     with pytest.raises(AttributeError):
         fake.npu.graph_task_group_open("side")
+    with pytest.raises(AssertionError, match="does not have"):
+        FakeTorchNpu(behaviour={"torch.npu.graph_task_group_open": 1})
 
 
 def test_the_trap_of_the_fourth_position_is_there(fake):

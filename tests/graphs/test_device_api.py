@@ -1,4 +1,4 @@
-"""The device API against stand-ins with the signatures of torch_npu 2.13 and torch.cuda."""
+"""The device API against a torch_npu generated from its newest release, and a stand-in for CUDA."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 
 from graphs.device_api import CpuDeviceApi, DeviceApi, MemoryFigures, device_api
 from graphs.errors import GraphError
+from tests.contracts.fake_torch_npu import FakeTorchNpu
 
 
 class FakeBackend:
@@ -20,9 +21,6 @@ class FakeBackend:
         self.calls: list[tuple[Any, ...]] = []
         self.current = "default stream"
         backend = self
-
-        class Graph:
-            """Takes no arguments, as NPUGraph."""
 
         class Capture:
             def __enter__(self) -> None:
@@ -35,10 +33,10 @@ class FakeBackend:
 
         def npu_graph(
             npu_graph: Any,
-            pool: Any = None,
-            stream: Any = None,
+            pool: Any,
+            stream: Any,
+            capture_error_mode: str,
             auto_dispatch_capture: bool = False,
-            capture_error_mode: str = "global",
         ) -> Capture:
             backend.calls.append(
                 (npu_graph, pool, stream, auto_dispatch_capture, capture_error_mode)
@@ -57,22 +55,25 @@ class FakeBackend:
         def set_stream(stream: str) -> None:
             backend.current = stream
 
-        names = {"npu": ("NPUGraph", npu_graph), "cuda": ("CUDAGraph", cuda_graph)}
-        class_name, graph = names[kind]
-        self.namespace = SimpleNamespace(
-            **{class_name: Graph},
-            graph=graph,
-            set_stream=set_stream,
-            device=lambda device: contextlib.nullcontext(),
-            current_stream=lambda device: backend.current,
-            current_device=lambda: 1,
-            device_count=lambda: 4,
-            is_available=lambda: True,
-            is_current_stream_capturing=lambda: backend.current == "capture stream",
-            mem_get_info=lambda device: (10, 100),
-            memory_allocated=lambda device: 7,
-            memory_reserved=lambda device: 8,
-        )
+        behaviour: dict[str, Any] = {
+            "set_stream": set_stream,
+            "device": lambda device: contextlib.nullcontext(),
+            "current_stream": lambda device: backend.current,
+            "current_device": lambda: 1,
+            "device_count": lambda: 4,
+            "is_available": lambda: True,
+            "is_current_stream_capturing": lambda: backend.current == "capture stream",
+            "mem_get_info": lambda device: (10, 100),
+            "memory_allocated": lambda device: 7,
+            "memory_reserved": lambda device: 8,
+        }
+        if kind == "npu":
+            behaviour["graph"] = npu_graph
+            dotted = {f"torch.npu.{name}": does for name, does in behaviour.items()}
+            self.namespace = FakeTorchNpu(behaviour=dotted).npu
+        else:
+            graph_class = type("Graph", (), {})
+            self.namespace = SimpleNamespace(**behaviour, graph=cuda_graph, CUDAGraph=graph_class)
 
     def api(self, kind: str) -> DeviceApi:
         return DeviceApi(torch.device("cpu") if kind == "cuda" else NPU, self.namespace)

@@ -1,14 +1,14 @@
-"""The order of calls against a namespace with torch_npu's names."""
+"""The order of calls against a torch_npu generated from its newest release."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from graphs.device_api import CpuDeviceApi
 from graphs.task_groups import TaskGroups
+from tests.contracts.fake_torch_npu import FakeTorchNpu
 from tests.graphs.conftest import simulated_npu
 
 
@@ -17,14 +17,16 @@ class FakeNpu:
 
     def __init__(self, *, invalid: bool = False) -> None:
         self.calls: list[tuple[Any, ...]] = []
-        self.namespace = SimpleNamespace(
-            graph_task_group_begin=lambda stream: self.calls.append(("begin", stream)),
-            graph_task_group_end=lambda stream: self._end("end", stream, invalid),
-            graph_task_update_begin=lambda stream, handle: self.calls.append(
+        behaviour = {
+            "graph_task_group_begin": lambda stream: self.calls.append(("begin", stream)),
+            "graph_task_group_end": lambda stream: self._end("end", stream, invalid),
+            "graph_task_update_begin": lambda stream, handle: self.calls.append(
                 ("update", stream, handle)
             ),
-            graph_task_update_end=lambda stream: self._end("updated", stream, invalid),
-        )
+            "graph_task_update_end": lambda stream: self._end("updated", stream, invalid),
+        }
+        dotted = {f"torch.npu.{name}": does for name, does in behaviour.items()}
+        self.namespace = FakeTorchNpu(behaviour=dotted).npu
 
     def _end(self, call: str, stream: str, invalid: bool) -> str:
         self.calls.append((call, stream))

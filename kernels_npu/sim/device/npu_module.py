@@ -14,7 +14,6 @@ from kernels_npu.sim.device import (
     external_events,
     graph,
     npu_resources,
-    rng,
     streams,
     task_groups,
 )
@@ -89,15 +88,15 @@ def set_device(device: DeviceLike) -> None:
     current.device = index_of(device)
 
 
-def get_device_name(device: DeviceLike = None) -> str:
+def get_device_name(device_name: DeviceLike = None) -> str:
     """The SoC version."""
-    index_of(device)
+    index_of(device_name)
     return _soc().name
 
 
-def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
+def get_device_properties(device_name: DeviceLike = None) -> DeviceProperties:
     """Core counts and memory of the simulated SoC."""
-    index_of(device)
+    index_of(device_name)
     soc = _soc()
     return DeviceProperties(
         name=soc.name,
@@ -113,9 +112,9 @@ def get_device_capability(device: DeviceLike = None) -> None:
     index_of(device)
 
 
-def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
+def can_device_access_peer(device_id: DeviceLike, peer_device_id: DeviceLike) -> bool:
     """Whether two different devices copy to each other directly: all simulated ones do."""
-    return index_of(device) != index_of(peer_device)
+    return index_of(device_id) != index_of(peer_device_id)
 
 
 def set_stream(stream: streams.Stream) -> None:
@@ -142,12 +141,18 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
     return _AutocastDtypes((torch.float16, torch.bfloat16))
 
 
-def is_bf16_supported() -> bool:
+def is_bf16_supported(including_emulation: bool = False) -> bool:
     """True on every SoC of the table."""
     return True
 
 
-def make_graphed_callables(*args: Any, **kwargs: Any) -> NoReturn:
+def make_graphed_callables(
+    callables: Any,
+    sample_args: Any,
+    num_warmup_iters: int = 3,
+    allow_unused_input: bool = False,
+    pool: Any = None,
+) -> NoReturn:
     """Not simulated.
 
     Raises:
@@ -168,8 +173,16 @@ def _false() -> bool:
     return False
 
 
-def _nothing(*args: object, **kwargs: object) -> None:
-    return None
+def init() -> None:
+    """The simulated device needs no initialisation."""
+
+
+def set_compile_mode(jit_compile: bool = False) -> None:
+    """Without effect: nothing of torch_npu is compiled."""
+
+
+def set_option(option: dict[str, Any]) -> None:
+    """Without effect: the options are CANN's."""
 
 
 class _NpuModule(types.ModuleType):
@@ -190,7 +203,7 @@ def build() -> types.ModuleType:
         "Stream": streams.Stream,
         "ExternalStream": streams.ExternalStream,
         "Event": streams.Event,
-        "stream": streams.StreamContext,
+        "stream": streams.stream,
         "StreamContext": streams.StreamContext,
         "current_stream": streams.current_stream,
         "default_stream": streams.default_stream,
@@ -204,13 +217,9 @@ def build() -> types.ModuleType:
         "graph_task_update_begin": task_groups.graph_task_update_begin,
         "graph_task_update_end": task_groups.graph_task_update_end,
         "ExternalEvent": external_events.ExternalEvent,
-        "Generator": rng.Generator,
         "is_initialized": _true,
-        "init": _nothing,
-        "_lazy_init": _nothing,
+        "_lazy_init": init,
         "_is_in_bad_fork": _false,
-        "set_compile_mode": _nothing,
-        "set_option": _nothing,
         "config": types.SimpleNamespace(allow_internal_format=False),
     }
     own = {
@@ -219,7 +228,7 @@ def build() -> types.ModuleType:
             *(device, device_of, is_available, device_count, current_device, set_device),
             *(get_device_name, get_device_properties, get_device_capability, set_stream),
             *(can_device_access_peer, get_amp_supported_dtype, is_bf16_supported),
-            make_graphed_callables,
+            *(make_graphed_callables, init, set_compile_mode, set_option),
         )
     }
     members = {**public, **npu_resources.FUNCTIONS, **own}

@@ -156,7 +156,6 @@ class Event:
         enable_timing: bool = False,
         blocking: bool = False,
         interprocess: bool = False,
-        external: bool = False,
     ) -> None:
         self._timing = enable_timing
         self._clock: dict[int, int] | None = None
@@ -285,8 +284,8 @@ def default_stream(device: DeviceLike = None) -> Stream:
 class StreamContext:
     """`with torch.npu.stream(s):` makes `s` current; None changes nothing."""
 
-    def __init__(self, stream: Stream | None) -> None:
-        self._stream = None if stream is None else _require(stream)
+    def __init__(self, stream_ctx: Stream | None) -> None:
+        self._stream = None if stream_ctx is None else _require(stream_ctx)
         self._previous: StreamState | None = None
 
     def __enter__(self) -> None:
@@ -304,6 +303,11 @@ class StreamContext:
         if self._previous is not None:
             set_stream(self._previous)
             current.device = self._device
+
+
+def stream(stream: Stream | None) -> StreamContext:
+    """The context that makes `stream` current."""
+    return StreamContext(stream)
 
 
 def synchronize(device: DeviceLike = None) -> None:

@@ -1,8 +1,0 @@
-"""The contract suite is a script's package: it is found by path."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
