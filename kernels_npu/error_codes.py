@@ -191,6 +191,20 @@ CODES: dict[str, str] = {
         "torch_npu offers no way to read the current stream that keeps the order of work."
     ),
     "AI-STREAM-011": "The current stream of torch_npu is the null stream.",
+    "AI-STREAM-012": "A kernel was compiled for a way of launching that ignores torch's stream.",
+    "AI-STREAM-013": "The tensors of a launch are not on one device that has streams.",
+    "AI-STREAM-020": "torch.Tensor has no DLPack exchange table of a layout that is known.",
+    "AI-STREAM-021": "The DLPack exchange table of torch.Tensor names a wrong stream.",
+    "AI-STREAM-022": (
+        "A TVM-FFI kernel would get a wrong stream: tvm-ffi has kept an earlier exchange table in "
+        "this thread."
+    ),
+    "AI-STREAM-023": "An environment variable makes tvm-ffi ignore the exchange table.",
+    "AI-STREAM-024": "The current device is not the one whose streams TVM-FFI kernels should use.",
+    "AI-STREAM-025": "The exchange table is patched already.",
+    "AI-STREAM-026": "Another library has replaced the patched exchange table.",
+    "AI-STREAM-027": "Asking the exchange table for the current stream failed.",
+    "AI-STREAM-028": "The library that TVM-FFI kernels are called through cannot be used.",
     "AI-RACE-001": "Read after write: nothing orders the read after the write.",
     "AI-RACE-002": "Write after read: nothing orders the write after the read.",
     "AI-RACE-003": "Write after write: nothing orders the two writes.",

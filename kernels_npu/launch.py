@@ -2,23 +2,69 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from kernels_npu import dialect
-from kernels_npu.stream import current_raw_stream
+from kernels_npu.errors import EnvironmentProblem
+from kernels_npu.stream import current_raw_stream, device_of
+from kernels_npu.stream.devices import current_device_is
 
 #: Blocks of a launch when the device does not say how many cores it has: the smallest A2 part.
 _FEWEST_CORES = 20
+#: The only way into a kernel of the adapter that launches on the stream that it is given.
+_BACKEND = "cython"
 
 
 def launch(kernel: Any, *tensors: torch.Tensor) -> Any:
-    """Run a `JITKernel` on the current stream of its tensors' device."""
-    if dialect.name == "adapter":
-        return kernel(*tensors, stream=current_raw_stream(tensors[0].device))
-    return kernel(*tensors)
+    """Run a `JITKernel` on the current stream of its tensors' device.
+
+    Raises:
+        UsageError: AI-STREAM-013 when the tensors are not on one NPU.
+        EnvironmentProblem: AI-STREAM-010 to 012 when the stream cannot be passed to the kernel.
+    """
+    if dialect.name != "adapter":
+        return kernel(*tensors)
+    _require_backend(kernel)
+    device = device_of(tensors)
+    with current_device_is(device), _memory_left_unfilled():
+        # Nothing may come between reading the stream and the launch: not even a fill.
+        return kernel(*tensors, stream=current_raw_stream(device))
+
+
+def _require_backend(kernel: Any) -> None:
+    backend = getattr(kernel, "execution_backend", None)
+    if backend != _BACKEND:
+        raise EnvironmentProblem(
+            "AI-STREAM-012",
+            f"the kernel was compiled with execution_backend={backend!r}",
+            rule="ctypes asks for CUDA's stream and launches on 0 elsewhere, dlpack asks nobody, "
+            "and npuir reads the stream once, when the kernel is made",
+            fix=f'compile it with execution_backend="{_BACKEND}"',
+        )
+
+
+@contextlib.contextmanager
+def _memory_left_unfilled() -> Iterator[None]:
+    """Keep `torch.empty` in the body from enqueueing a fill.
+
+    The adapter allocates outputs and workspaces between being given the stream and launching. With
+    deterministic algorithms torch fills such memory, by an operation that would wait in torch_npu's
+    host queue and overwrite what the kernel has written.
+    """
+    settings: Any = torch.utils.deterministic
+    if not (torch.are_deterministic_algorithms_enabled() and settings.fill_uninitialized_memory):
+        yield
+        return
+    settings.fill_uninitialized_memory = False
+    try:
+        yield
+    finally:
+        settings.fill_uninitialized_memory = True
 
 
 @functools.cache

@@ -1,10 +1,11 @@
-"""The one place that knows on which stream a kernel is launched.
+"""Reading the current stream, for one launch and never for the next.
 
 On a real NPU a launch takes torch_npu's current stream, read immediately before the launch. Reading
 it through `_npu_getCurrentRawStream` or `Stream.npu_stream` first hands torch_npu's queued
 operations to the device, so that the launch stays behind them; a handle that was saved, or read by
 a `NoWait` variant, loses that order. The null stream is refused: work on it is invisible to a
-capture.
+capture. The current stream belongs to the thread, and while a graph is captured it is the stream
+that is captured: nothing has to be done for it but not to remember an older handle.
 """
 
 from __future__ import annotations
