@@ -19,8 +19,11 @@ from contract_suite.uses import DECLARED, ROOTS, Collection, Handover, Use, root
 FOLDERS = ("ascend_infer", "graphs", "profiling", "kernels_npu", "scripts/npu")
 #: The simulator stands in for these packages and does not call them.
 LEFT_OUT = ("kernels_npu/sim/",)
-#: Functions of torch.npu whose result is used further.
-RESULTS = {"torch.npu.current_stream": "torch.npu.Stream"}
+#: Functions whose result is used further, and what it is on an NPU.
+RESULTS = {
+    "torch.get_device_module": "torch.npu",
+    "torch.npu.current_stream": "torch.npu.Stream",
+}
 #: Methods that only a stream has; streams travel untyped.
 STREAM_METHODS = frozenset({"wait_stream", "wait_event", "record_event", "npu_stream"})
 #: What the dialect module hands on.
