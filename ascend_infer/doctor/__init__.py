@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_infer.doctor.diagnosis import Diagnosis, Finding, diagnose
+from ascend_infer.doctor.diagnosis import diagnose
+from ascend_infer.doctor.report import Diagnosis, Finding
 
 __all__ = ["Diagnosis", "Finding", "diagnose"]

@@ -61,7 +61,7 @@ def choose(installation: Installation, wish: str, simulated: bool) -> str:
         code = "AI-ENV-011" if installation.kind == MIXED else "AI-ENV-014"
         raise EnvironmentProblem(
             code,
-            f"the installed tilelang is {installation}",
+            str(installation),
             rule="all dialects install into the folder `tilelang`, and pip overwrites one by the "
             "other, or removes what both have",
             fix=f"{_removal(installation)}, then install {_ADAPTER}; "
@@ -69,7 +69,7 @@ def choose(installation: Installation, wish: str, simulated: bool) -> str:
         )
     raise EnvironmentProblem(
         "AI-ENV-010",
-        f"the installed tilelang is {installation}, not the adapter for Ascend A2/A3",
+        f"{installation}, not the adapter for Ascend A2/A3",
         rule="these kernels are written in the dialect of tile-ai/tilelang-ascend",
         fix=f"use an environment with {_ADAPTER}; or set {VARIABLE}=sim to use the simulator only",
     )

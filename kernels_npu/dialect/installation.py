@@ -29,7 +29,7 @@ DESCRIPTIONS = {
     MAINLINE: "mainline TileLang without an Ascend backend",
     MAINLINE_ASCEND: "mainline TileLang, whose Ascend backend is for the 950 only",
     NPUIR: "tilelang-mlir-ascend, the npuir dialect",
-    MIXED: "files of several dialects in one folder",
+    MIXED: "a mixture of dialects",
     INCOMPLETE: "a part of tilelang",
 }
 #: Kind -> files of which it has at least one, and no other kind has any.
@@ -62,12 +62,11 @@ class Installation:
     reason: str = ""
 
     def __str__(self) -> str:
-        text = DESCRIPTIONS[self.kind]
-        if self.directory is not None:
-            text += f" in {self.directory}"
-        if self.distributions:
-            text += f" ({', '.join(self.distributions)})"
-        return f"{text}: {self.reason}" if self.reason else text
+        if self.directory is None:
+            return "no tilelang is installed"
+        names = " and ".join(self.distributions) or "tilelang"
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{names} in {self.directory} is {DESCRIPTIONS[self.kind]}{reason}"
 
 
 def tilelang_directory() -> Path | None:

@@ -16,8 +16,9 @@ from graphs.batch import DecodeBatch
 from graphs.buckets import BucketPlan
 from graphs.capture import StepFn
 from graphs.device_api import DeviceApi, MemoryFigures
+from graphs.environment import ENVIRONMENT, EnvironmentRule
 from graphs.errors import GraphError
-from graphs.preflight import ENVIRONMENT, EnvironmentRule, check_setup, check_warm_up
+from graphs.preflight import check_setup, check_warm_up
 from graphs.stats import EagerReason
 from graphs.warmup import WarmUp, observe
 from tests.graphs.conftest import simulated_npu

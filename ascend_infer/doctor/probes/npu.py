@@ -1,0 +1,60 @@
+"""torch_npu, the stream that a launch would use, and the streams that are left."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from typing import Any
+
+
+def _installed() -> bool:
+    return importlib.util.find_spec("torch_npu") is not None
+
+
+def package() -> dict[str, Any]:
+    """Whether torch_npu can be imported and what it sees."""
+    if not _installed():
+        return {"installed": False}
+    import torch_npu
+
+    available = bool(torch_npu.npu.is_available())
+    count = int(torch_npu.npu.device_count())
+    return {
+        "installed": True,
+        "version": str(torch_npu.__version__),
+        "available": available,
+        "count": count,
+        "names": [str(torch_npu.npu.get_device_name(i)) for i in range(count)] if available else [],
+    }
+
+
+def stream() -> dict[str, Any]:
+    """The handle that a launch on the first NPU would get."""
+    if not _installed():
+        return {"installed": False}
+    import torch
+    import torch_npu
+
+    from kernels_npu.errors import AscendInferError
+    from kernels_npu.stream import current_raw_stream
+
+    if not torch_npu.npu.is_available():
+        return {"installed": False}
+    try:
+        return {"installed": True, "handle": current_raw_stream(torch.device("npu:0"))}
+    except AscendInferError as error:
+        return {"installed": True, "handle": 0, "why": error.what, "fix": error.fix}
+
+
+def free_streams() -> dict[str, Any]:
+    """How many streams the runtime can still make on the first NPU, over all processes."""
+    if not _installed():
+        return {"installed": False}
+    import torch_npu
+
+    if not torch_npu.npu.is_available():
+        return {"installed": False}
+    torch_npu.npu.set_device(0)
+    count = ctypes.c_uint32()
+    code = ctypes.CDLL("libascendcl.so").aclrtGetStreamAvailableNum(ctypes.byref(count))
+    return {"installed": True, "code": code, "free": count.value}
