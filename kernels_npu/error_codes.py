@@ -4,8 +4,8 @@ Families: SRC kernel source, TYPE dtypes and shapes of a launch, MEM on-chip mem
 barriers, PIPE software pipelines, VID the automatic split over two vector cores, RACE unordered
 accesses, INIT uninitialised data, BOUND out of bounds, DEV simulated device, CAP graph capture,
 STREAM stream order, OP operators and their registry, GRAPH decode graphs, VERIFY failed
-verification, MODEL configs, weights and tokenizers, CLI the command line, LINT files that lint
-looks at, DBG debugging, ENV installation.
+verification, PROF profiling, MODEL configs, weights and tokenizers, CLI the command line, LINT
+files that lint looks at, DBG debugging, ENV installation.
 """
 
 from __future__ import annotations
@@ -180,6 +180,12 @@ CODES: dict[str, str] = {
     "AI-OP-008": (
         "An operator would have to fall back to its reference, and the registry is strict."
     ),
+    "AI-OP-009": "There is no operator of torch_npu to compare this call with.",
+    "AI-OP-010": "A kernel and torch_npu's own operator give different results.",
+    "AI-PROF-001": "msprof, which comes with CANN, is not on the PATH.",
+    "AI-PROF-002": "msprof ended with an error.",
+    "AI-PROF-003": "msprof collected no kernel.",
+    "AI-PROF-004": "An environment variable is set that profiling does not support.",
     "AI-ENV-010": "The installed tilelang has no adapter dialect for Ascend A2/A3.",
     "AI-ENV-011": "Two dialects of tilelang are installed over each other.",
     "AI-ENV-012": (

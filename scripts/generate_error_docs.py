@@ -43,6 +43,7 @@ FAMILIES = {
     "OP": "Operators and their registry",
     "GRAPH": "Decode graphs",
     "VERIFY": "Verification",
+    "PROF": "Profiling",
     "MODEL": "Configs, weights and tokenizers",
     "CLI": "The command line",
     "LINT": "Files that lint looks at",

@@ -48,7 +48,7 @@ def verify_ops(
         UsageError: AI-CLI-001 for an operator that does not exist.
     """
     report = reporter or Silent()
-    chosen, skipped = _cases(options)
+    chosen, skipped = cases(options)
     results: list[CheckResult] = []
     report.stage("verify operators", total=len(chosen))
     with torch.no_grad(), registry.strict():
@@ -64,7 +64,12 @@ def verify_ops(
     )
 
 
-def _cases(options: OpsOptions) -> tuple[list[tuple[OpSpec, Workload, str]], list[str]]:
+def cases(options: OpsOptions) -> tuple[list[tuple[OpSpec, Workload, str]], list[str]]:
+    """What to run: (operator, workload, dtype); and what is left out, in words.
+
+    Raises:
+        UsageError: AI-CLI-001 for an operator that does not exist.
+    """
     specs = all_specs()
     unknown = sorted(set(options.names) - set(specs))
     if unknown:
@@ -91,21 +96,22 @@ def _verify(
     spec: OpSpec, workload: Workload, dtype: str, device: Device, options: OpsOptions
 ) -> Iterator[CheckResult]:
     subject = f"{spec.name} {workload.name} {dtype}"
-    expected = _run(spec.reference, _inputs(spec, workload, dtype, "cpu", options.seed), spec)
+    on_host = inputs_of(spec, workload, dtype, "cpu", options.seed)
+    expected = outputs_of(spec.reference, on_host, spec)
     schedules = SCHEDULES if device.name == "sim" else (("", 0),)
     runs: dict[str, Outputs] = {}
     for schedule, seed in schedules:
         name = f"{schedule} {seed}" if schedule == "random" else schedule
-        inputs = _inputs(spec, workload, dtype, device.torch_device, options.seed)
+        inputs = inputs_of(spec, workload, dtype, device.torch_device, options.seed)
         try:
             if schedule:
                 simulation = SimulationOptions(
                     checks=options.checks, schedule=schedule, seed=seed, precise=options.precise
                 )
                 with simulating(simulation):
-                    runs[name] = _run(getattr(ops, spec.name), inputs, spec)
+                    runs[name] = outputs_of(getattr(ops, spec.name), inputs, spec)
             else:
-                runs[name] = _run(getattr(ops, spec.name), inputs, spec)
+                runs[name] = outputs_of(getattr(ops, spec.name), inputs, spec)
         except SimulationError as error:
             yield CheckResult(
                 subject=subject,
@@ -122,13 +128,16 @@ def _verify(
         yield _same_bits(subject, runs, device)
 
 
-def _inputs(spec: OpSpec, workload: Workload, dtype: str, device: Any, seed: int) -> dict[str, Any]:
+def inputs_of(
+    spec: OpSpec, workload: Workload, dtype: str, device: Any, seed: int
+) -> dict[str, Any]:
     """The same numbers on every device: the generator is the host's."""
     generator = torch.Generator().manual_seed(seed)
     return spec.make_inputs(workload, _DTYPES[dtype], device, generator)
 
 
-def _run(function: Any, inputs: dict[str, Any], spec: OpSpec) -> Outputs:
+def outputs_of(function: Any, inputs: dict[str, Any], spec: OpSpec) -> Outputs:
+    """Call `function` and bring to the host what it returned and what it changed in place."""
     result = function(**inputs)
     outputs = {} if result is None else {"output": result.cpu()}
     outputs.update({name: inputs[name].cpu() for name in spec.updated})

@@ -75,6 +75,8 @@ def check(
     if found is None:
         return Verdict(use=use, verdict=ABSENT if optional else MISSING, detail="no such name")
     private = any(part.startswith("_") for part in use.name.split("."))
+    # Every operator is an attribute of torch_npu; its list of public ones leaves many out.
+    private |= found.kind == "operator" and found.exported is False
     if found.exported is False and not private:
         detail = f"__all__ of its module does not have it; it is defined in {found.where}"
         return Verdict(use=use, verdict=UNEXPORTED, detail=detail)
