@@ -48,7 +48,7 @@ class Answer:
 _WITHOUT_AUTOLOAD = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 PROBES = (
     Probe(name="torch", sections=("torch", "simulator"), environment=_WITHOUT_AUTOLOAD),
-    Probe(name="torch_npu", sections=("torch_npu", "stream", "streams")),
+    Probe(name="torch_npu", sections=("torch_npu", "stream", "streams", "tvm_ffi")),
     Probe(
         name="packages",
         sections=("versions", "dialect", "imports"),

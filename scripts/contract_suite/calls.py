@@ -85,7 +85,7 @@ class _Collector(ast.NodeVisitor):
         for argument in every:
             self.names.pop(argument.arg, None)
             declared = self._declared(argument.annotation)
-            if declared or argument.arg == "torch_npu":
+            if declared or _is_package(argument):
                 self.names[argument.arg] = declared or "torch_npu"
         with_default = plain[len(plain) - len(arguments.defaults) :] if arguments.defaults else []
         given = [*zip(with_default, arguments.defaults)]
@@ -121,7 +121,11 @@ class _Collector(ast.NodeVisitor):
         if any(map(_is_device_module, values)):
             self._hand_over(node, None, 0)
         for target in node.targets:
-            self._bind(target, self._denotes(node.value))
+            if isinstance(target, ast.Tuple) and len(target.elts) == len(values):
+                for element, value in zip(target.elts, values):
+                    self._bind(element, self._denotes(value))
+            else:
+                self._bind(target, self._denotes(node.value))
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         self.generic_visit(node)
@@ -247,6 +251,8 @@ class _Collector(ast.NodeVisitor):
         return next((DECLARED[word] for word in words if word in DECLARED), None)
 
     def _bind(self, target: ast.expr, name: str | None) -> None:
+        for element in target.elts if isinstance(target, ast.Tuple) else ():
+            self._bind(element, None)
         if isinstance(target, (ast.Name, ast.Attribute)):
             if name:
                 self.names[ast.unparse(target)] = name
@@ -262,7 +268,7 @@ class _Collector(ast.NodeVisitor):
 
     def _note_function(self, name: str, arguments: list[ast.arg]) -> None:
         kept = [p for p in arguments if p.arg not in ("self", "cls")]
-        declared = [self._declared(p.annotation) or p.arg == "torch_npu" for p in kept]
+        declared = [self._declared(p.annotation) or _is_package(p) for p in kept]
         parameters = [(p.arg, bool(known)) for p, known in zip(kept, declared)]
         self.found.functions.setdefault(name, []).append(parameters)
 
@@ -280,6 +286,12 @@ class _Collector(ast.NodeVisitor):
         if root_of(name) is None or name in _CUDA_ONLY or name in ROOTS:
             return
         self.found.uses.append(replace(use, name=name, line=use.line + self.offset))
+
+
+def _is_package(parameter: ast.arg) -> bool:
+    """A parameter called torch_npu is the package, unless its annotation is of something else."""
+    annotation = parameter.annotation and ast.unparse(parameter.annotation)
+    return parameter.arg == "torch_npu" and annotation in (None, "Any", "ModuleType")
 
 
 def _is_device_module(node: ast.expr) -> bool:

@@ -106,6 +106,13 @@ CHECKS = (
         not_ok="broken: no handle, or the null stream",
     ),
     Check(
+        name="streams of TVM-FFI kernels",
+        run=torch_builds.tvm_ffi,
+        looks_at="the DLPack exchange table, and what a TVM-FFI function in the probe's process is "
+        "given, where apache-tvm-ffi is installed",
+        not_ok="warning: they would not follow the current stream",
+    ),
+    Check(
         name="free streams",
         run=torch_builds.free_streams,
         looks_at="`aclrtGetStreamAvailableNum` on the first NPU",

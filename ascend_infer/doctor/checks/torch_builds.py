@@ -87,7 +87,7 @@ def stream(situation: Situation) -> Iterator[Finding]:
         name=name,
         verdict=BROKEN if why else OK,
         evidence=why or f"current stream of npu:0 is {values['handle']:#x}",
-        advice=(values.get("fix") or "see docs: stream of a launch") if why else "",
+        advice=(values.get("fix") or "see docs/streams.md") if why else "",
     )
 
 
@@ -111,6 +111,36 @@ def free_streams(situation: Situation) -> Iterator[Finding]:
         verdict=WARNING if few else OK,
         evidence=f"{values['free']} on npu:0, counted over all processes",
         advice="end other processes on this NPU, or capture fewer sizes" if few else "",
+    )
+
+
+def tvm_ffi(situation: Situation) -> Iterator[Finding]:
+    """Kernels that are called through tvm-ffi follow the current stream, too.
+
+    Never broken: kernels of the adapter dialect do not go that way.
+    """
+    name, values = "streams of TVM-FFI kernels", situation.values("tvm_ffi")
+    failure = situation.failure("tvm_ffi")
+    if not situation.values("torch_npu").get("available"):
+        return
+    if not failure and not values["installed"]:
+        yield Finding(name=name, verdict=ABSENT, evidence="apache-tvm-ffi is not installed")
+        return
+    if not failure and values["follows"]:
+        how = "after a patch of the exchange table" if values["patched"] else "without a patch"
+        yield Finding(
+            name=name,
+            verdict=OK,
+            evidence=f"they follow the current stream {how}",
+            advice="call kernels_npu.stream.ensure before them" if values["patched"] else "",
+        )
+        return
+    first = {} if failure else values["problems"][0]
+    yield Finding(
+        name=name,
+        verdict=WARNING,
+        evidence=failure or f"{first['code']}: {first['what']}",
+        advice=first.get("fix") or "see docs/streams.md",
     )
 
 

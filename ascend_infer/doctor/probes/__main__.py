@@ -31,6 +31,7 @@ def sections(probe: str, limit_s: float) -> Sections:
             "torch_npu": npu.package,
             "stream": npu.stream,
             "streams": npu.free_streams,
+            "tvm_ffi": npu.tvm_ffi,
         },
         "packages": {
             "versions": packages.versions,

@@ -1,4 +1,4 @@
-"""torch_npu, the stream that a launch would use, and the streams that are left."""
+"""torch_npu, the streams that launches would use, and the streams that are left."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import importlib.util
 from typing import Any
 
 
-def _installed() -> bool:
-    return importlib.util.find_spec("torch_npu") is not None
+def _installed(package: str = "torch_npu") -> bool:
+    return importlib.util.find_spec(package) is not None
 
 
 def package() -> dict[str, Any]:
@@ -58,3 +58,23 @@ def free_streams() -> dict[str, Any]:
     count = ctypes.c_uint32()
     code = ctypes.CDLL("libascendcl.so").aclrtGetStreamAvailableNum(ctypes.byref(count))
     return {"installed": True, "code": code, "free": count.value}
+
+
+def tvm_ffi() -> dict[str, Any]:
+    """Whether TVM-FFI kernels on the first NPU follow the current stream, patched if need be."""
+    if not (_installed() and _installed("tvm_ffi")):
+        return {"installed": False}
+    import torch_npu
+
+    from kernels_npu import stream
+
+    if not torch_npu.npu.is_available():
+        return {"installed": False}
+    torch_npu.npu.set_device(0)
+    report = stream.examine("npu:0", patch=True)
+    return {
+        "installed": True,
+        "follows": report.launches_follow,
+        "patched": report.patched,
+        "problems": [problem.to_dict() for problem in report.problems],
+    }

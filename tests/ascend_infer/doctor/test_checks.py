@@ -80,6 +80,10 @@ SICK: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("host", {"torch_npu": "ImportError: libhccl.so"}, "torch_npu", "broken", "libhccl.so"),
     ("host", {"stream": {"handle": 0, "why": "handle 0", "fix": "set_device"}},
      "stream of a launch", "broken", "handle 0"),
+    ("host", {"tvm_ffi": {"follows": False, "problems": [
+        {"code": "AI-STREAM-022", "what": "no stream", "fix": "earlier"}]}},
+     "streams of TVM-FFI kernels", "warning", "AI-STREAM-022: no stream"),
+    ("host", {"tvm_ffi": "signal 11"}, "streams of TVM-FFI kernels", "warning", "signal 11"),
     ("host", {"streams": {"free": 12}}, "free streams", "warning", "12 on npu:0"),
     ("host", {"streams": {"code": 107002}}, "free streams", "warning", "107002"),
     ("host", {"streams": "OSError: libascendcl.so"}, "free streams", "warning", "libascendcl"),
