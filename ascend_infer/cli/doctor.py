@@ -12,8 +12,10 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser = commands.add_parser(
         "doctor",
         help="check the environment",
-        description="Check versions, devices and optional packages. Every probe runs in a process "
-        "of its own with a time limit, so that a broken package cannot stop the others.",
+        description="Check NPU, driver, firmware, CANN, versions, TileLang's dialect, environment "
+        "variables and folders. Every probe runs in a process of its own with a time limit, so "
+        "that a broken package cannot stop the others. Exit code 0: a device works and nothing "
+        "that is installed is broken.",
     )
     parser.add_argument(
         "--timeout", type=options.integer(1), default=60, help="seconds per probe (default: 60)"

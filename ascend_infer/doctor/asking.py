@@ -15,19 +15,17 @@ import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 #: What starts a line that is an answer: imported packages print, too.
 MARK = "ascend-infer-doctor:"
-_PACKAGES = Path(__file__).resolve().parents[2]
 #: How long a killed child may take to end; one that hangs in the driver never does.
 _FAREWELL_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """One child process: `python -m ascend_infer.doctor.probes NAME SECONDS`.
+    """One child process: `ascend_infer.doctor.probes.__main__` with a name and a time limit.
 
     sections: what it answers, in this order. environment: added to the present one.
     """
@@ -69,18 +67,21 @@ def ask_all(*, timeout_s: float) -> dict[str, Answer]:
 def ask(probe: Probe, *, timeout_s: float) -> dict[str, Answer]:
     """Run `probe` and read its answers. Never raises for what the child does."""
     output, failure = run(
-        [sys.executable, "-m", "ascend_infer.doctor.probes", probe.name, f"{timeout_s}"],
+        [sys.executable, "-c", _program(), probe.name, f"{timeout_s}"],
         timeout_s=timeout_s,
-        environment={**probe.environment, "PYTHONPATH": _import_path()},
+        environment=probe.environment,
     )
     answers = dict(_answers(output))
     silent = failure or "the probe ended without an answer"
     return {name: answers.get(name, Answer(failure=silent)) for name in probe.sections}
 
 
-def _import_path() -> str:
-    """The child has to find these packages wherever it is started."""
-    return os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(_PACKAGES)]))
+def _program() -> str:
+    """The child looks for packages where this process does, in whatever folder it was started."""
+    return (
+        f"import sys; sys.path[:] = {sys.path!r}\n"
+        "from ascend_infer.doctor.probes.__main__ import main; main()"
+    )
 
 
 def _answers(output: str) -> Iterator[tuple[str, Answer]]:

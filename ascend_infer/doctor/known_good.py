@@ -38,10 +38,10 @@ def _torch_npu(cann: str, *releases: str) -> tuple[Combination, ...]:
     )
 
 
-def _vllm_ascend(number: str, vllm: str, torch: str, torch_npu: str, cann: str) -> Combination:
+def _vllm_ascend(number: str, vllm: str, npu_build: str, cann: str) -> Combination:
     return Combination(
-        torch_npu=torch_npu,
-        torch=torch,
+        torch_npu=npu_build,
+        torch=npu_build.partition(".post")[0],
         cann=cann,
         vllm_ascend=number,
         vllm=vllm,
@@ -54,12 +54,12 @@ COMBINATIONS: tuple[Combination, ...] = (
     *_torch_npu("9.0.0", "2.9.0.post2", "2.8.0.post4", "2.7.1.post4"),
     *_torch_npu("8.5.0", "2.9.0", "2.8.0.post2", "2.7.1.post2"),
     *_torch_npu("8.3.RC1", "2.8.0", "2.7.1"),
-    _vllm_ascend("0.11.0", "0.11.0", "2.7.1", "2.7.1.post1", "8.3.RC2"),
-    _vllm_ascend("0.13.0", "0.13.0", "2.8.0", "2.8.0.post2", "8.5.0"),
-    _vllm_ascend("0.18.0", "0.18.0", "2.9.0", "2.9.0.post1", "8.5.1"),
-    _vllm_ascend("0.23.0", "0.23.0", "2.10.0", "2.10.0.post4", "9.1.0"),
-    _vllm_ascend("0.23.0.post1", "0.23.0", "2.10.0", "2.10.0.post4", "9.1.0"),
-    _vllm_ascend("0.25.1rc1", "0.25.1", "2.10.0", "2.10.0.post2", "9.0.1"),
+    _vllm_ascend("0.11.0", "0.11.0", "2.7.1.post1", "8.3.RC2"),
+    _vllm_ascend("0.13.0", "0.13.0", "2.8.0.post2", "8.5.0"),
+    _vllm_ascend("0.18.0", "0.18.0", "2.9.0.post1", "8.5.1"),
+    _vllm_ascend("0.23.0", "0.23.0", "2.10.0.post4", "9.1.0"),
+    _vllm_ascend("0.23.0.post1", "0.23.0", "2.10.0.post4", "9.1.0"),
+    _vllm_ascend("0.25.1rc1", "0.25.1", "2.10.0.post2", "9.0.1"),
 )
 #: The least CANN that the adapter asks for.
 ADAPTER_CANN = "8.3.RC1"

@@ -6,12 +6,16 @@ text what it is written for. Neither imports a tilelang.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import sys
+from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from kernels_npu.dialect import cache
+from kernels_npu.dialect.guard import require_adapter
 from kernels_npu.dialect.installation import (
     ADAPTER,
     INCOMPLETE,
@@ -23,6 +27,7 @@ from kernels_npu.dialect.installation import (
 from kernels_npu.errors import EnvironmentProblem
 
 VARIABLE = "ASCEND_INFER_DIALECT"
+_OWN_FILES = str(Path(__file__).resolve().parents[1]) + os.sep
 _ADAPTER = (
     "tile-ai/tilelang-ascend (distribution `tilelang`, version 0.1.4 or later of that repository)"
 )
@@ -87,6 +92,7 @@ def device_is_simulated() -> bool:
     return device is not None and bool(device.is_enabled())
 
 
+@functools.cache
 def _load() -> dict[str, Any]:
     chosen = choose(installed(), os.environ.get(VARIABLE, "auto"), device_is_simulated())
     if chosen == "adapter":
@@ -106,6 +112,21 @@ def _load() -> dict[str, Any]:
     }
 
 
+@functools.cache
+def _require_adapter(file: str) -> None:
+    """Look at each kernel file once; those of this package are the adapter's."""
+    if not file.startswith(_OWN_FILES):
+        require_adapter(file)
+
+
+def _importer() -> str:
+    """The file that asks for one of this module's names, by an import or as an attribute."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    return "" if frame is None else frame.f_code.co_filename
+
+
 if TYPE_CHECKING:
     name: str
     tilelang: Any
@@ -114,8 +135,17 @@ if TYPE_CHECKING:
 
 
 def __getattr__(attribute: str) -> Any:
-    """Load a dialect at the first use, so that asking about installations loads nothing."""
+    """Load a dialect at the first use, so that asking about installations loads nothing.
+
+    Raises:
+        EnvironmentProblem: AI-ENV-010, AI-ENV-011, AI-ENV-012 or AI-ENV-014.
+        ForeignDialect: AI-SRC-022 when the asking file is written for another dialect.
+    """
     if attribute not in ("name", "tilelang", "T", "make_zn_layout"):
         raise AttributeError(f"module {__name__!r} has no attribute {attribute!r}")
-    globals().update(_load())
-    return globals()[attribute]
+    value = _load()[attribute]
+    if attribute == "name":
+        globals()[attribute] = value  # asked for at each launch
+    else:
+        _require_adapter(_importer())
+    return value

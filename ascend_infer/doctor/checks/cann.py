@@ -25,14 +25,19 @@ def cann(situation: Situation) -> Iterator[Finding]:
         yield _without_home(found["elsewhere"], situation)
         return
     home = found["at_home"]
-    if home["why"] and not home["version"]:
+    if not home["readable"]:
         yield Finding(
             name=_NAME,
-            verdict=needed if home["why"].startswith("there is no") else WARNING,
+            verdict=needed,
             evidence=f"ASCEND_HOME_PATH={found['home']}: {home['why']}",
-            advice="source the set_env.sh of an installed CANN"
-            if found["elsewhere"]
-            else "install CANN, or unset ASCEND_HOME_PATH",
+            advice="let this user read it, or source the set_env.sh of a CANN that is there",
+        )
+    elif not home["version"]:
+        yield Finding(
+            name=_NAME,
+            verdict=WARNING,
+            evidence=f"ASCEND_HOME_PATH={found['home']}: {home['why']}",
+            advice="install the toolkit again: its version files are incomplete",
         )
     elif not found["library"]:
         yield Finding(

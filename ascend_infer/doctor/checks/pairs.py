@@ -22,36 +22,36 @@ from ascend_infer.doctor.report import BROKEN, OK, WARNING, Finding, Situation
 def versions(situation: Situation) -> Iterator[Finding]:
     """One finding per pair of which both are there."""
     installed = situation.values("versions")
-    torch_npu, vllm_ascend = installed.get("torch_npu"), installed.get("vllm-ascend")
-    torch = situation.values("torch").get("version") or installed.get("torch")
+    npu_build, vllm_ascend = installed.get("torch_npu"), installed.get("vllm-ascend")
+    torch_build = situation.values("torch").get("version") or installed.get("torch")
     cann = (situation.values("cann").get("at_home") or {}).get("version")
-    if torch_npu and torch:
-        yield torch_pair(torch_npu, torch)
-    if torch_npu and cann:
-        yield cann_pair(torch_npu, cann)
+    if npu_build and torch_build:
+        yield torch_pair(npu_build, torch_build)
+    if npu_build and cann:
+        yield cann_pair(npu_build, cann)
     if situation.values("dialect").get("installed") == "adapter" and cann:
         yield adapter_pair(cann)
     if vllm_ascend:
-        others = {"vllm": installed.get("vllm"), "torch_npu": torch_npu, "CANN": cann}
+        others = {"vllm": installed.get("vllm"), "torch_npu": npu_build, "CANN": cann}
         yield serving(vllm_ascend, others)
 
 
-def torch_pair(torch_npu: str, torch: str) -> Finding:
+def torch_pair(npu_build: str, torch_build: str) -> Finding:
     """torch_npu's first three numbers are those of its torch."""
     name = "versions: torch and torch_npu"
-    wanted, found = _release(torch_npu), _release(torch)
+    wanted, found = _release(npu_build), _release(torch_build)
     if wanted is None or found is None:
         return Finding(
             name=name,
             verdict=WARNING,
-            evidence=f"torch {torch}, torch_npu {torch_npu}: not two numbers to compare",
+            evidence=f"torch {torch_build}, torch_npu {npu_build}: not two numbers to compare",
             advice="reinstall the one without a version",
         )
     fits = wanted == found
     return Finding(
         name=name,
         verdict=OK if fits else BROKEN,
-        evidence=f"torch {torch}, torch_npu {torch_npu}"
+        evidence=f"torch {torch_build}, torch_npu {npu_build}"
         + ("" if fits else f", which is built for torch {wanted}"),
         advice=""
         if fits
@@ -59,12 +59,12 @@ def torch_pair(torch_npu: str, torch: str) -> Finding:
     )
 
 
-def cann_pair(torch_npu: str, cann: str) -> Finding:
+def cann_pair(npu_build: str, cann: str) -> Finding:
     """The CANN that a source lists with this torch_npu."""
     name = "versions: torch_npu and CANN"
-    plain = torch_npu.partition("+")[0]
+    plain = npu_build.partition("+")[0]
     rows = [row for row in COMBINATIONS if row.torch_npu == plain]
-    evidence = f"torch_npu {torch_npu}, CANN {cann}"
+    evidence = f"torch_npu {npu_build}, CANN {cann}"
     if any(_same_cann(row.cann, cann) for row in rows):
         return Finding(name=name, verdict=OK, evidence=f"{evidence}: {_sources(rows)}")
     if not rows:

@@ -14,13 +14,14 @@ def torch(situation: Situation) -> Iterator[Finding]:
     """torch can be imported, and is a build that torch_npu bears."""
     name, values = "torch", situation.values("torch")
     if failure := situation.failure("torch"):
+        missing = _MISSING in failure
         yield Finding(
             name=name,
             verdict=BROKEN,
-            evidence="not installed" if _MISSING in failure else failure,
-            advice="install the torch that belongs to torch_npu"
-            if situation.torch_npu_installed
-            else "pip install 'ascend-infer[sim]' (CPU wheels: --index-url of pytorch.org/whl/cpu)",
+            evidence="not installed" if missing else failure,
+            advice=_install(situation)
+            if missing
+            else "repair what the message names; if it is torch's own, install torch again",
         )
         return
     build = f"CUDA {values['cuda']}" if values["cuda"] else "no CUDA"
@@ -36,6 +37,12 @@ def torch(situation: Situation) -> Iterator[Finding]:
         if clash
         else "",
     )
+
+
+def _install(situation: Situation) -> str:
+    if situation.torch_npu_installed:
+        return "install the torch that belongs to torch_npu"
+    return "pip install 'ascend-infer[sim]' (CPU wheels: --index-url of pytorch.org/whl/cpu)"
 
 
 def torch_npu(situation: Situation) -> Iterator[Finding]:

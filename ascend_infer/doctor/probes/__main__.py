@@ -1,4 +1,4 @@
-"""`python -m ascend_infer.doctor.probes NAME SECONDS`: answer section by section.
+"""The program of a child process, with a probe and its seconds: answers section by section.
 
 Each answer is printed as soon as it is known, so that a later section that hangs or crashes does
 not take the earlier ones with it.

@@ -57,15 +57,20 @@ def _found(environment: Mapping[str, str], root: Path) -> Iterator[Path]:
 
 def describe(path: Path) -> dict[str, Any]:
     """Version and components of the CANN in the folder `path`."""
-    found: dict[str, Any] = {"path": str(path), "version": None, "components": {}, "why": ""}
+    found: dict[str, Any] = {
+        "path": str(path),
+        "readable": False,
+        "version": None,
+        "components": {},
+        "why": "",
+        "set_env": _set_env(path),
+    }
     try:
-        if not path.is_dir():
-            return {**found, "why": "there is no such folder"}
         os.listdir(path)
+        found["readable"] = True
         found.update(_version(path))
     except OSError as error:
         found["why"] = reason(error)
-    found["set_env"] = _set_env(path)
     return found
 
 

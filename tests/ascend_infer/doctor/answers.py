@@ -34,7 +34,14 @@ HEALTHY: dict[str, dict[str, Any]] = {
     "directories": {"logs": FOLDER, "kernels": FOLDER, "temporary": FOLDER},
     "npu-smi": {"found": False},
 }
-CANN = {"path": "/cann", "version": "9.1.0", "components": {}, "why": "", "set_env": "/cann/s.sh"}
+CANN = {
+    "path": "/cann",
+    "readable": True,
+    "version": "9.1.0",
+    "components": {},
+    "why": "",
+    "set_env": "/cann/set_env.sh",
+}
 HOST: dict[str, dict[str, Any]] = {
     **HEALTHY,
     "torch": {**HEALTHY["torch"], "version": "2.12.0"},

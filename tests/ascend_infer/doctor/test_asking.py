@@ -82,9 +82,11 @@ def test_each_section_is_known_to_both_sides():
     }
 
 
-def test_what_follows_from_a_failed_import_is_not_tried(tmp_path: Path, monkeypatch):
+def test_what_follows_from_a_failed_import_is_not_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     (tmp_path / "torch.py").write_text("print('noise', end='')\nraise ImportError('libtorch.so')")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
     answers = ask(PROBES[0], timeout_s=60)
     assert answers["torch"].failure == "ImportError: libtorch.so"
     assert answers["simulator"].failure == "not asked, because torch failed"

@@ -101,9 +101,9 @@ def test_versions_that_cannot_be_told(files: dict[str, bytes], why: str, tmp_pat
 
 def test_ascend_home_path_that_names_nothing(tmp_path: Path):
     write(tmp_path, "file", "")
-    for path in (tmp_path / "absent", tmp_path / "file"):
-        found = installations(tmp_path, ASCEND_HOME_PATH=str(path))
-        assert found["at_home"]["why"] == "there is no such folder"
+    for name, why in (("absent", "No such file or directory"), ("file", "Not a directory")):
+        found = installations(tmp_path, ASCEND_HOME_PATH=str(tmp_path / name))["at_home"]
+        assert (found["readable"], found["why"]) == (False, why)
 
 
 def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -111,7 +111,8 @@ def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.Monke
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(cann.os, "listdir", refuse)
-    assert cann.describe(tmp_path)["why"] == "Permission denied"
+    found = cann.describe(tmp_path)
+    assert (found["readable"], found["why"]) == (False, "Permission denied")
 
 
 def test_the_libraries_that_would_be_loaded(tmp_path: Path):

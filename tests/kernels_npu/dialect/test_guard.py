@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from kernels_npu.dialect import T, translations
 from kernels_npu.dialect.guard import ForeignDialect, judge, require_adapter
 from kernels_npu.dialect.recognition import constructs
 
+ROOT = Path(__file__).resolve().parents[3]
 MAINLINE_ASCEND = """\
 import tilelang
 import tilelang.ascend.language as L
@@ -192,6 +195,33 @@ def test_the_refusal_translates_each_construct(tmp_path: Path):
     script.write_text(ADAPTER)
     require_adapter(script)
     require_adapter(tmp_path / "absent.py")
+
+
+def _imported(file: Path) -> str:
+    """What importing a kernel file as a module ends with."""
+    program = (
+        "import sys\n"
+        "from kernels_npu.dialect.guard import ForeignDialect\n"
+        f"sys.path.insert(0, {str(file.parent)!r})\n"
+        "try:\n    import kernel\nexcept ForeignDialect as error:\n    print(error)\n"
+        "else:\n    print('imported')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    return done.stdout or done.stderr
+
+
+def test_a_kernel_file_is_looked_at_when_it_asks_for_its_dialect(tmp_path: Path):
+    """Also on a host, where the adapter would take some of the names and fail late."""
+    kernel = tmp_path / "kernel.py"
+    body = GPU.split("\n", 2)[2].replace("til.", "tilelang.").replace("tl.", "T.")
+    kernel.write_text(f"from kernels_npu.dialect import tilelang, T\n{body}")
+    said = _imported(kernel)
+    assert said.startswith(f"AI-SRC-022: {kernel} is written for mainline TileLang")
+    body = ADAPTER.split("\n", 2)[2]
+    kernel.write_text(f"from kernels_npu.dialect import tilelang, T\n{body}")
+    assert _imported(kernel) == "imported\n"
 
 
 def test_no_row_is_a_name_of_the_adapter():
