@@ -164,7 +164,7 @@ def test_import_time_relative_to_numpy(module: str, capsys: pytest.CaptureFixtur
 def codes_in_sources() -> dict[str, str]:
     """Error code -> the first file that names it, the catalogue excepted."""
     found: dict[str, str] = {}
-    for path in SOURCES:
+    for path in [*SOURCES, *sorted((ROOT / "scripts" / "npu").glob("*.py"))]:
         if path.name != "error_codes.py":
             for code in CODE.findall(path.read_text(encoding="utf-8")):
                 found.setdefault(code, relative(path))
