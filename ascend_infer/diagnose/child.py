@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
-import sys
-from collections.abc import Sequence
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import FrameType
+from typing import BinaryIO
 
 from kernels_npu.errors import UsageError
 
@@ -18,28 +23,102 @@ LOGGING = {
     "ASCEND_SLOG_PRINT_TO_STDOUT": "0",
     "ASCEND_LOG_PRINT_TO_STDOUT": "0",
 }
+#: What would override the level for the runtime alone.
+_UNSET = ("ASCEND_MODULE_LOG_LEVEL",)
+#: Seconds that a command has to end by itself.
+_GRACE = 5.0
 
 
-def run_logged(command: Sequence[str], folder: Path) -> int:
-    """Run a command with its log in `folder`; returns its exit status.
+@contextlib.contextmanager
+def log_folder(parent: Path | None) -> Iterator[Path]:
+    """A new folder below `parent`, so that older logs there are not counted; or a temporary one.
 
-    Its standard error is passed on and kept beside the log; so is its standard output, on
-    standard error, which leaves ours to the report.
+    Raises UsageError where it cannot be made.
     """
-    environment = {**os.environ, **LOGGING, "ASCEND_PROCESS_LOG_PATH": str(folder)}
+    if parent is None:
+        with tempfile.TemporaryDirectory(prefix="ascend-log-") as temporary:
+            yield Path(temporary)
+        return
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with open(folder / "output.err", "wb") as kept:
-            child = subprocess.Popen(
-                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-            )
-            for line in child.stdout or ():
-                kept.write(line)
-                sys.stderr.write(line.decode("utf-8", errors="replace"))
-            return child.wait()
+        parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
     except OSError as error:
         raise UsageError(
-            "AI-CLI-004",
-            f"{command[0]} cannot be run with its log in {folder}: {error}",
-            fix="check the command, and that the folder is writable",
+            "AI-CLI-004", f"no logs can be kept in {parent}: {error}", fix="name another --log-dir"
         ) from error
+    yield folder
+
+
+def run_logged(command: Sequence[str], folder: Path, *, out: BinaryIO, err: BinaryIO) -> int:
+    """Run a command with its log in `folder`; returns its exit status.
+
+    Its standard output and error are passed on to `out` and `err` and kept beside the log. The
+    command and what it started are a process group of their own, which ends with this call.
+    """
+    kept = {name: value for name, value in os.environ.items() if name not in _UNSET}
+    environment = {**kept, **LOGGING, "ASCEND_PROCESS_LOG_PATH": str(folder)}
+    try:
+        child = subprocess.Popen(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise UsageError(
+            "AI-CLI-004", f"{command[0]} cannot be run: {error}", fix="check the command"
+        ) from error
+    assert child.stdout is not None and child.stderr is not None  # both are pipes
+    pumps = [
+        threading.Thread(target=_pump, args=(pipe, target, folder / name), daemon=True)
+        for pipe, target, name in (
+            (child.stdout, out, "output.out"),
+            (child.stderr, err, "output.err"),
+        )
+    ]
+    with _ended_with_us(child):
+        for pump in pumps:
+            pump.start()
+        status = child.wait()
+        for pump in pumps:
+            pump.join(_GRACE)  # a child of the child may keep a pipe open
+    return status
+
+
+def _pump(source: BinaryIO, target: BinaryIO, file: Path) -> None:
+    """Pass on what arrives, when it arrives; the command must not notice that nobody reads us."""
+    with source, open(file, "wb") as kept:
+        while data := os.read(source.fileno(), 1 << 16):
+            kept.write(data)
+            with contextlib.suppress(OSError, ValueError):
+                target.write(data)
+                target.flush()
+
+
+@contextlib.contextmanager
+def _ended_with_us(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """End the child's whole group when we are interrupted or told to end, and in every case."""
+
+    def ended(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, ended) if main else None
+    try:
+        yield
+    except BaseException:
+        _signal(child, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_GRACE)
+        raise
+    finally:
+        if main:
+            signal.signal(signal.SIGTERM, before)
+        _signal(child, signal.SIGKILL)
+        child.wait()
+
+
+def _signal(child: subprocess.Popen[bytes], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # nobody of the group is left
+        os.killpg(child.pid, number)

@@ -1,109 +1,133 @@
-"""Lines of interest in logs of any size: blocks of bytes, one filter, bounded memory."""
+"""Lines of logs of any size, a block at a time and in bounded memory."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import os
-import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from kernels_npu.errors import UsageError
 
 _BLOCK = 1 << 20
-#: What is looked at of one line.
-_LINE = 4096
-_INTERESTING = re.compile(
-    rb'rror|ERROR|apture (?:begin s|end s|model e)|Title\(|File "|ot support Generator'
-)
 _SUFFIXES = (".log", ".log.gz", ".txt", ".err", ".out")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """One line that passed the filter; `number` starts at 1, or is 0 where it was not counted."""
-
-    file: str
-    number: int
-    data: bytes
-
-
-def log_files(paths: Iterable[str], unreadable: list[str]) -> Iterator[str]:
+def log_files(paths: Iterable[str], unreadable: list[str]) -> list[str]:
     """The named files and the logs under named folders; `-` is standard input.
 
-    Raises UsageError for a name that does not exist. Folders that may not be listed are added to
-    `unreadable`.
+    Raises UsageError for a name that does not exist, and where there is no log at all. Folders
+    that may not be listed are added to `unreadable`.
     """
+    found: list[str] = []
     for name in paths:
         if name == "-":
-            yield name
+            found.append(name)
         elif os.path.isdir(name):
-            for folder, folders, files in os.walk(name, onerror=_noted(unreadable)):
-                folders.sort()
-                for file in sorted(files):
-                    path = Path(folder, file)
-                    if file.endswith(_SUFFIXES) and path.is_file():
-                        yield str(path)
+            found += _under(name, unreadable)
         elif os.path.exists(name):
-            yield name
+            found.append(name)
         else:
             raise UsageError("AI-CLI-004", f"{name} does not exist", fix="name a log or a folder")
+    if not found and not unreadable:
+        raise UsageError(
+            "AI-CLI-004",
+            f"no log below {', '.join(paths)}",
+            rule=f"a log's name ends in {', '.join(_SUFFIXES)}",
+            fix="name the file itself",
+        )
+    return found
 
 
-def _noted(unreadable: list[str]) -> Callable[[OSError], None]:
-    return lambda error: unreadable.append(f"{error.filename}: {error.strerror}")
+def _under(folder: str, unreadable: list[str]) -> Iterator[str]:
+    def note(error: OSError) -> None:
+        unreadable.append(f"{error.filename}: {error.strerror}")
+
+    for parent, folders, files in os.walk(folder, onerror=note):
+        folders.sort()
+        for file in sorted(files):
+            path = Path(parent, file)
+            if file.endswith(_SUFFIXES) and path.is_file():
+                yield str(path)
 
 
-def interesting_lines(
+def total_size(files: Iterable[str]) -> int | None:
+    """Bytes of all files as they lie on disk; None where standard input is among them."""
+    sizes = 0
+    for file in files:
+        if file == "-":
+            return None
+        try:
+            sizes += os.path.getsize(file)
+        except OSError:  # it will be noted as unreadable
+            continue
+    return sizes
+
+
+def line_blocks(
     file: str, unreadable: list[str], progress: Callable[[int], None]
-) -> Iterator[Line]:
-    """The lines that may matter; what cannot be read is noted, what came before it is kept.
+) -> Iterator[tuple[int, list[bytes]]]:
+    """Lines without their ends, and the number of the first, which starts at 1.
 
-    progress: told the bytes of every block.
+    What cannot be read is noted, what came before it is kept.
+
+    progress: told the bytes of every block, of a compressed file those on disk.
     """
     try:
-        with _open(file) as stream:
-            yield from _filtered(file, stream, progress)
+        with _open(file) as (stream, position):
+            done = 0
+            for number, lines in _split(_utf8(stream)):
+                yield number, lines
+                progress(position() - done)
+                done = position()
     except (OSError, EOFError, zlib.error) as error:
         unreadable.append(f"{file}: {getattr(error, 'strerror', None) or error}")
 
 
-def _open(file: str) -> BinaryIO:
-    if file == "-":
-        return open(sys.stdin.fileno(), "rb", closefd=False)
-    if file.endswith(".gz"):
-        return gzip.open(file, "rb")  # type: ignore[return-value]
-    return open(file, "rb")
+class _open:
+    """A file as a stream of its text, and how far into it on disk the reading is."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    def __enter__(self) -> tuple[BinaryIO, Callable[[], int]]:
+        if self._file == "-":
+            self._raw: BinaryIO = open(sys.stdin.fileno(), "rb", closefd=False)
+        else:
+            self._raw = open(self._file, "rb")
+        if self._file.endswith(".gz"):
+            return cast(BinaryIO, gzip.GzipFile(fileobj=self._raw)), self._raw.tell
+        return self._raw, self._raw.tell if self._raw.seekable() else lambda: 0
+
+    def __exit__(self, *_: object) -> None:
+        self._raw.close()
 
 
-def _filtered(file: str, stream: BinaryIO, progress: Callable[[int], None]) -> Iterator[Line]:
-    carry, number = b"", 1
+def _utf8(stream: BinaryIO) -> Iterator[bytes]:
+    """The blocks of a stream; UTF-16, which some terminals write, as UTF-8."""
+    decoder: codecs.IncrementalDecoder | None = None
+    first = True
     while block := stream.read(_BLOCK):
-        progress(len(block))
-        data = carry + block
-        end = data.rfind(b"\n") + 1
-        if not end and len(data) >= _BLOCK:
-            end = len(data)  # a "line" of a megabyte is looked at in pieces
-        carry = data[end:]
-        yield from _matches(file, data, end, number)
-        number += data.count(b"\n", 0, end)
-    yield from _matches(file, carry, len(carry), number)
+        if first and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        first = False
+        yield block if decoder is None else decoder.decode(block).encode(errors="replace")
 
 
-def _matches(file: str, data: bytes, end: int, number: int) -> Iterator[Line]:
-    counted = 0
-    found = _INTERESTING.search(data, 0, end)
-    while found:
-        start = data.rfind(b"\n", 0, found.start()) + 1
-        stop = data.find(b"\n", found.start(), end)
-        stop = end if stop < 0 else stop
-        number += data.count(b"\n", counted, start)
-        counted = start
-        # A long line is shown around what matched.
-        start = max(start, found.start() - _LINE // 2)
-        yield Line(file=file, number=number, data=data[start : min(stop, start + _LINE)])
-        found = _INTERESTING.search(data, stop, end)
+def _split(blocks: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+    carry, number = b"", 1
+    for block in blocks:
+        lines = (carry + block).split(b"\n")
+        carry = lines.pop()
+        if lines:
+            yield number, lines
+            number += len(lines)
+        elif len(carry) >= _BLOCK:  # a "line" of a megabyte is looked at in pieces
+            yield number, [carry]
+            carry = b""
+    if carry:
+        yield number, [carry]

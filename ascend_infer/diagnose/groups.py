@@ -1,0 +1,126 @@
+"""Errors of one kind at one place, and what is known of all of them together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ascend_infer.diagnose.capture import CaptureEvidence
+from ascend_infer.diagnose.codes import Explanation, Role
+from ascend_infer.diagnose.events import LogError
+
+#: Groups that are kept; errors beyond are counted.
+_MOST_GROUPS = 2000
+
+
+@dataclass(kw_only=True, eq=False)
+class ErrorGroup:
+    """Errors of one kind at one place; the first of them in detail."""
+
+    explanation: Explanation
+    place: str
+    where: str
+    time: str
+    text: str
+    #: The user's deepest frame of the traceback that led to it, where there is one.
+    frame: str | None
+    #: The time is the runtime's own.
+    timed: bool
+    exception: bool
+    count: int = 1
+    #: Something of another kind failed before it in its log.
+    preceded: bool = False
+    #: The code that the text of this exception names below it.
+    explained_by: str | None = None
+
+    @property
+    def time_bytes(self) -> bytes:
+        """The time as it stands in the runtime's log."""
+        return b"):" + self.time.encode()
+
+    @property
+    def role(self) -> Role:
+        """A follower is a cause itself where nothing failed before it."""
+        role = self.explanation.role
+        if self.explained_by:
+            return Role.SYMPTOM
+        if role is Role.FOLLOWER:
+            return Role.SYMPTOM if self.preceded else Role.CAUSE
+        return role
+
+    def to_dict(self) -> dict[str, object]:
+        """As JSON."""
+        return {
+            "key": self.explanation.key,
+            "meaning": self.explanation.meaning,
+            "fix": self.explanation.fix,
+            "source": self.explanation.source,
+            "role": self.role.value,
+            "where": self.where,
+            "place": self.place,
+            "time": self.time,
+            "text": self.text,
+            "frame": self.frame,
+            "count": self.count,
+        }
+
+
+#: Stands for a shape of lines that was not met before.
+UNSEEN = ErrorGroup(
+    explanation=Explanation(key="", meaning="", fix=""),
+    place="",
+    where="",
+    time="",
+    text="",
+    frame=None,
+    timed=False,
+    exception=False,
+)
+
+
+@dataclass(kw_only=True)
+class Groups:
+    """All groups by kind and place."""
+
+    captures: CaptureEvidence = field(default_factory=CaptureEvidence)
+    #: Errors of kinds beyond those that are kept.
+    dropped: int = 0
+    _groups: dict[tuple[str, str], ErrorGroup] = field(default_factory=dict)
+
+    def add(
+        self, error: LogError, *, file: str, number: int, time: str, frame: str | None
+    ) -> ErrorGroup | None:
+        """Count an error; its group, or None where no further one is kept."""
+        key = (error.explanation.key, error.place)
+        where = f"{file}:{number}"
+        group = self._groups.get(key)
+        if group is not None:
+            group.count += 1
+            if time and (not group.time or time < group.time):
+                group.time, group.where, group.text = time, where, error.text
+                group.frame = frame or group.frame
+            return group
+        if len(self._groups) >= _MOST_GROUPS:
+            self.dropped += 1
+            return None
+        group = ErrorGroup(
+            explanation=error.explanation,
+            place=error.place,
+            where=where,
+            time=time,
+            text=error.text,
+            frame=frame,
+            timed=error.plog,
+            exception=error.exception,
+        )
+        self._groups[key] = group
+        return group
+
+    def in_order(self) -> list[ErrorGroup]:
+        """By the time of their first error; those that no time is near to come last."""
+        groups = list(self._groups.values())
+        # The log that shows most knows best whether something came before an error of this kind.
+        preceded = {group.explanation.key for group in groups if group.preceded}
+        for group in groups:
+            group.preceded = group.explanation.key in preceded
+        # A screen's time has no fraction: within its second it comes after the runtime's own.
+        return sorted(groups, key=lambda group: group.time + ("" if group.timed else "~"))
