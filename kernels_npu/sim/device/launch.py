@@ -98,7 +98,7 @@ def _call(kernel: Kernel, args: Sequence[Any], stream: Any) -> Any:
     blocks = [block_of(t) for _, t in tensors]
     if stream is not None:
         _refuse_overtaking(plan, state, blocks)
-    launch = partial(kernel.compiled.launch, _gm_args(plan, arguments, blocks), noted=plan.noted)
+    launch = partial(_execute, kernel, _gm_args(plan, arguments, blocks), plan)
     if state.session is not None:
         state.session.record(
             state, launch, plan.name, _touches(plan, tensors, blocks), kind="kernel"
@@ -108,6 +108,12 @@ def _call(kernel: Kernel, args: Sequence[Any], stream: Any) -> Any:
     live.eager_launches[plan.name] += 1
     launch()
     return result
+
+
+def _execute(kernel: Kernel, args: list[Any], plan: LaunchPlan) -> None:
+    # What the machine computes with torch is no operation of the user's, whose modes must not see it.
+    with torch._C._DisableTorchDispatch():
+        kernel.compiled.launch(args, noted=plan.noted)
 
 
 def _allocate(state: StreamState, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,17 +91,14 @@ class SiteCheck:
         self.clips = site.clips
         self.conditional = any(r.footprint.conditional for r in self.ranges)
         dynamic = self.clips or self.conditional
-        constant = not dynamic and all(r.fixed is not None for r in self.ranges)
-        #: by argument tuple, of the block in which they were made; scalar accesses rarely repeat
-        self._touched: dict[tuple[Any, ...], _Touched] = {}
-        self._touched_in = -1
-        self._repeats = site.instruction is not None
+        #: the cells, when they are always the same
+        self._constant: _Touched | None = None
         self.run: Callable[..., None]
-        if constant:
-            touched = _Touched([(r, r.fixed) for r in self.ranges if r.fixed is not None])
-            self.run = self._constant_run(touched)
+        if not dynamic and all(r.fixed is not None for r in self.ranges):
+            self._constant = _Touched([(r, r.fixed) for r in self.ranges if r.fixed is not None])
+            self.run = self._constant_run(self._constant)
         else:
-            self.run = self._run_dynamic
+            self.run = self._dynamic_run()
         tail = site.instruction.tail if site.instruction else None
         if tail is not None and self.uninitialised:
             self.run = self._leaving(tail, self.run)
@@ -157,10 +154,28 @@ class SiteCheck:
             found.fixed = shadow.cell(start, rows, row_bytes, pitch)
         return found
 
+    # ------------------------------------------------------------------ for stretches
+
+    @property
+    def racing(self) -> Sequence[tuple[bool, Cell]]:
+        """(write, cell) of the constant ranges that can have a race."""
+        assert self._constant is not None
+        return [(write, cell) for write, cell, _ in self._constant.racing]
+
+    def is_settled(self) -> bool:
+        """Whether another execution would find the constant ranges written, and leave them so."""
+        touched, state = self._constant, self.state
+        assert touched is not None
+        return touched.written_in == state.serial and touched.losses == state.losses.count
+
+    def meets_elements(self) -> bool:
+        """Whether the scalar unit touches single elements of a memory with constant ranges."""
+        assert self._constant is not None
+        return any(s is not None and s.elements is not None for _, _, s in self._constant.racing)
+
     # ------------------------------------------------------------------ hot path
 
     def _constant_run(self, touched: _Touched) -> Callable[[], None]:
-        """`_check(touched)`, with all that never changes bound to names."""
         state, number, agent, index = self.state, self.number, self.agent, self.site.index
         losses, uninitialised, check_written = state.losses, self.uninitialised, self._check_written
         racing = [(write, cell, shadow) for write, cell, shadow in touched.racing if shadow]
@@ -183,35 +198,42 @@ class SiteCheck:
 
         return run
 
-    def _run_dynamic(self, *values: Any) -> None:
-        if self._touched_in != self.state.serial:
-            self._touched_in = self.state.serial
-            self._touched.clear()
-        touched = self._touched.get(values)
-        if touched is None:
-            touched = _Touched(self._find(values))
-            if self._repeats:
-                self._touched[values] = touched
-        self._check(touched)
+    def _dynamic_run(self) -> Callable[..., None]:
+        state, number, agent, index = self.state, self.number, self.agent, self.site.index
+        losses, uninitialised, check_written = state.losses, self.uninitialised, self._check_written
+        overtakes = self.overtakes
+        #: by argument tuple, of the block in which they were made; scalar accesses rarely repeat
+        known: dict[tuple[Any, ...], _Touched] = {}
+        known_in = -1
+        repeats = self.site.instruction is not None
 
-    def _check(self, touched: _Touched) -> None:
-        state = self.state
-        if touched.racing:
-            monitor, agent, index = state.monitor, self.agent, self.site.index
-            if self.overtakes:
-                self._check_accumulator(touched)
-            monitor.changes[self.number] += 1
-            for write, cell, shadow in touched.racing:
-                if shadow is not None and shadow.elements is not None:
-                    monitor.against_elements(agent, shadow.elements, cell, index, write=write)
-                if write:
-                    monitor.write(agent, cell, index)
-                else:
-                    monitor.read(agent, cell, index)
-        if self.uninitialised and (
-            touched.written_in != state.serial or touched.losses != state.losses.count
-        ):
-            self._check_written(touched)
+        def run(*values: Any) -> None:
+            nonlocal known_in
+            serial = state.serial
+            if known_in != serial:
+                known_in = serial
+                known.clear()
+            touched = known.get(values)
+            if touched is None:
+                touched = _Touched(self._find(values))
+                if repeats:
+                    known[values] = touched
+            if touched.racing:
+                monitor = state.monitor
+                if overtakes:
+                    self._check_accumulator(touched)
+                monitor.changes[number] += 1
+                for write, cell, shadow in touched.racing:
+                    if shadow is not None and shadow.elements is not None:
+                        monitor.against_elements(agent, shadow.elements, cell, index, write=write)
+                    if write:
+                        monitor.write(agent, cell, index)
+                    else:
+                        monitor.read(agent, cell, index)
+            if uninitialised and (touched.written_in != serial or touched.losses != losses.count):
+                check_written(touched)
+
+        return run
 
     def _check_accumulator(self, touched: _Touched) -> None:
         """What a small product adds to may still be under way on the same pipe."""

@@ -13,6 +13,7 @@ from kernels_npu.sim.machine.instruction import Instruction, LoweringContext
 from kernels_npu.sim.machine.operands import Rect, View, linear, shape_of
 from kernels_npu.sim.machine.program import ViewConstant
 from kernels_npu.sim.machine.sites import Footprint, Site
+from kernels_npu.sim.machine.stretch_steps import IssueStep, Line, Step
 from kernels_npu.sim.passes.rewriting import root_of
 from kernels_npu.sim.scalar_ops import is_float
 
@@ -24,8 +25,8 @@ class AccessCodegen:
 
     tracked: parameter indices of tensors that the kernel writes. deferred: instructions are queued
     per pipe. auto_sync: the compiler orders the pipes of a core. traced: issues are reported to the
-    core's timeline. precise: values of half precision are kept in float32 (`P`). line_stmts: per
-    line of text the statement that it belongs to.
+    core's timeline. precise: values of half precision are kept in float32 (`P`). merged: checks and
+    flags with nothing in between are made in stretches.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class AccessCodegen:
         short: frozenset[int] = frozenset(),
         traced: bool = False,
         precise: bool = False,
+        merged: bool = False,
     ) -> None:
         self.func = func
         self.core_kind = core_kind
@@ -53,8 +55,8 @@ class AccessCodegen:
         self.short = short
         self.auto_sync = auto_sync
         self.traced = traced
-        self.lines: list[str] = []
-        self.line_stmts: list[ir.Stmt] = []
+        self.merged = merged
+        self.lines: list[Line] = []
         #: the statement whose text is being written; before the first one, the kernel's own line
         self.current: ir.Stmt = ir.Break(loc=func.loc)
         self.depth = 1
@@ -76,13 +78,13 @@ class AccessCodegen:
 
     # ------------------------------------------------------------------ text
 
-    def emit(self, line: str) -> None:
-        self.lines.append("    " * self.depth + line)
-        self.line_stmts.append(self.current)
+    def emit(self, text: str, step: Step | None = None, *, inert: bool = False) -> None:
+        """Add a line. step, inert: see `Line`."""
+        self.lines.append(Line("    " * self.depth + text, self.current, step, inert))
 
     def emit_issue(self, site: Site, moved: str = "0") -> None:
         """Count an execution of `site`, which moves `moved` bytes from or to global memory."""
-        self.emit(f"n[{site.index}] += 1")
+        self.emit(f"n[{site.index}] += 1", IssueStep(site.index))
         if self.traced:
             self.emit(f"X.op({site.index}, {moved})")
 
@@ -100,7 +102,7 @@ class AccessCodegen:
         if isinstance(expr, (ir.Const, ir.Var)):
             return self.writer.text(expr)
         name = self.temporary()
-        self.emit(f"{name} = {self.value(expr)}")
+        self.emit(f"{name} = {self.value(expr)}", inert=True)
         return name
 
     def _announce(self, expr: ir.Expr) -> None:

@@ -21,6 +21,7 @@ from kernels_npu.sim.machine.precise import PreciseMemory
 from kernels_npu.sim.machine.private_ranges import private_footprints
 from kernels_npu.sim.machine.program import CoreProgram, ViewConstant
 from kernels_npu.sim.machine.shadow import PIPES
+from kernels_npu.sim.machine.stretch_check import StretchCheck
 from kernels_npu.sim.machine.sync_watch import SyncWatch
 from kernels_npu.sim.machine.timeline import Timeline
 
@@ -116,6 +117,7 @@ def bind_core(
         names[name] = _bind_view(constant, arenas[constant.view.memory])
     for name, factory in program.factories.items():
         names[name] = factory()
+    site_checks: dict[int, SiteCheck] = {}
     if monitored:
         private: frozenset[int] = frozenset()
         if not every_range:
@@ -132,7 +134,12 @@ def bind_core(
                     if site.parallel
                     else SiteCheck(state, core, site, checks, private)
                 )
+                if isinstance(check, SiteCheck):
+                    site_checks[site.index] = check
                 names[f"c{site.index}"] = check.run
+    for number, steps in enumerate(program.stretches):
+        name = f"g{number}"
+        names[name] = StretchCheck(runtime, steps, site_checks, counts, names, name).run
     if precise is not None:
         names["P"] = precise
         for site in program.sites:

@@ -3,8 +3,9 @@
 Direct programs execute an instruction where it is issued; deferred ones append it to the queue
 of its pipe, and the scheduler decides when it takes effect. Names in generated code: `n[site]`
 execution counts, `b[site]` global bytes, `c<site>` checks, `k<site>` kernels,
-`f<uid>`/`w<name>` memory views, `G<i>`/`F<i>` global tensors as declared and flat, `Q_<pipe>`
-pipe queues, `R` the run-time services, `X` the timeline of a traced launch.
+`g<number>` stretches of checks, `f<uid>`/`w<name>` memory views, `G<i>`/`F<i>` global tensors as
+declared and flat, `Q_<pipe>` pipe queues, `R` the run-time services, `X` the timeline of a traced
+launch.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from kernels_npu.sim.machine.intervals import BLOCK_IDS
 from kernels_npu.sim.machine.parallel_codegen import emit_parallel
 from kernels_npu.sim.machine.print_codegen import emit_print
 from kernels_npu.sim.machine.program import CoreProgram
+from kernels_npu.sim.machine.stretch_steps import merge_steps
 from kernels_npu.sim.machine.sync_codegen import emit_sync
 
 
@@ -45,7 +47,7 @@ class CoreCodegen(InstructionCodegen):
         except AscendInferError as error:
             refused.append(error)
             self.depth = depth
-            del self.lines[length:], self.line_stmts[length:]
+            del self.lines[length:]
 
     def _nested(self, stmts: tuple[ir.Stmt, ...]) -> None:
         outer = self.current
@@ -168,15 +170,17 @@ def generate_core_program(
     ]
     header = [f"def program({', '.join(parameters)}):", "    z = 0", "    dq = 1.0", *registers]
     header += _tensor_views(codegen)
-    source = "\n".join([*header, *codegen.lines, "    if False: yield", ""])
+    lines, stretches = merge_steps(codegen.lines) if codegen.merged else (codegen.lines, [])
+    source = "\n".join([*header, *(line.text for line in lines), "    if False: yield", ""])
     filename = f"<{func.name} {codegen.core_kind}>"
     return CoreProgram(
         core_kind=codegen.core_kind,
         source=source,
         code=compile(source, filename, "exec"),
         filename=filename,
-        line_stmts=dict(enumerate(codegen.line_stmts, start=len(header) + 1)),
+        line_stmts={n: line.stmt for n, line in enumerate(lines, start=len(header) + 1)},
         sites=tuple(codegen.sites),
+        stretches=tuple(stretches),
         views=codegen.views,
         factories=codegen.factories,
         values=codegen.values,

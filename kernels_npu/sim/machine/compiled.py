@@ -182,6 +182,7 @@ class CompiledKernel:
                 checks=settings.checks,
                 tracked=self._tracked(bound),
                 short=bound.short,
+                stepwise=True,
             )
             variant = self._variants.generate(mode)
             alive = bound.grid if self._all_together else 1

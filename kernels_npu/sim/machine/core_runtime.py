@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine.block_state import BlockState
+from kernels_npu.sim.machine.clocks import Clocks
 from kernels_npu.sim.machine.core_reports import CoreReports
-from kernels_npu.sim.machine.cross_flags import COUNTER_LIMIT, CrossFlags
+from kernels_npu.sim.machine.cross_flags import COUNTER_LIMIT, CrossFlags, Target
 from kernels_npu.sim.machine.findings import ERROR, WARNING
-from kernels_npu.sim.machine.monitor import Clock
 from kernels_npu.sim.machine.printing import Console
 from kernels_npu.sim.machine.shadow import CORES
 from kernels_npu.sim.machine.sites import Site
@@ -32,6 +32,7 @@ class CoreRuntime(CoreReports):
         self.number = state.first_core + core
         self.monitored = monitored
         self.cross_flags: CrossFlags | None = None
+        self._targets: dict[int, Target] = {}
         self.check_flags = True
         self.console = Console(CORES[core])
         #: counts what flags and barriers tell, until enough is known
@@ -125,16 +126,18 @@ class CoreRuntime(CoreReports):
         assert isinstance(stmt, ir.WaitFlag)
         return advisor.for_wait(stmt)
 
-    def release(self, pipe: str) -> Clock | None:
+    def release(self, pipe: str) -> Clocks | None:
         return self.state.monitor.release_to_cores(self.number, pipe) if self.monitored else None
 
     def set_cross(self, site: int, pipe: str, flag: int, mode: int) -> None:
         self.cross_arrived(site, flag, mode, self.release(pipe))
 
-    def cross_arrived(self, site: int, flag: int, mode: int, clock: Clock | None) -> None:
+    def cross_arrived(self, site: int, flag: int, mode: int, clocks: Clocks | None) -> None:
         """The set takes effect."""
         assert self.cross_flags is not None
-        count = self.cross_flags.arrive(self.slot, self.core, flag, mode, clock, site)
+        count = self.cross_flags.arrive(self.slot, self.core, flag, mode, clocks, site)
+        if count <= 1:
+            return
         stmt = self.sites[site].stmt
         expected = stmt.in_flight if isinstance(stmt, ir.SetCrossFlag) else 1
         if not self.check_flags or count <= min(expected, COUNTER_LIMIT):
@@ -149,13 +152,19 @@ class CoreRuntime(CoreReports):
             "let the consumer return a credit flag, and wait for it before the next set",
         )
 
+    def _awaited(self, flag: int) -> Target:
+        """The core's side of a flag that it waits for."""
+        target = self._targets.get(flag)
+        if target is None:
+            assert self.cross_flags is not None
+            target = self._targets[flag] = self.cross_flags.target((self.slot, self.core), flag)
+        return target
+
     def cross_ready(self, flag: int) -> bool:
-        assert self.cross_flags is not None
-        return self.cross_flags.ready(self.slot, self.core, flag)
+        return bool(self._awaited(flag).signals)
 
     def take_cross(self, flag: int) -> None:
-        assert self.cross_flags is not None
-        clock = self.cross_flags.take(self.slot, self.core, flag)
-        if clock is not None:
-            now = self.state.monitor.take_from_cores(self.number, clock)
-            self.cross_flags.taken(self.slot, self.core, flag, now)
+        target = self._awaited(flag)
+        clocks = target.signals.popleft()
+        if clocks is not None:
+            target.takes.append(self.state.monitor.take_from_cores(self.number, clocks))

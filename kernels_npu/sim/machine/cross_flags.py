@@ -10,13 +10,16 @@ took it: a wait that merely happened earlier in this schedule may happen later o
 
 from __future__ import annotations
 
+import functools
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kernels_npu.sim.machine.monitor import Clock
-from kernels_npu.sim.machine.shadow import AGENTS_PER_CORE, CORES_PER_BLOCK
+from kernels_npu.sim.machine.clocks import Clocks, all_joined
+from kernels_npu.sim.machine.shadow import CORES_PER_BLOCK, PIPE_INDEX
+
+_SCALAR = PIPE_INDEX["S"]
 
 #: More outstanding sets than the hardware counter holds.
 COUNTER_LIMIT = 15
@@ -24,18 +27,18 @@ COUNTER_LIMIT = 15
 CoreKey = tuple[int, int]  # (block slot, core index: 0 AIC, 1 and 2 the AIVs)
 
 
-Signals = deque[Clock | None]
+Signals = deque[Clocks | None]
 
 
 @dataclass(eq=False, slots=True)
-class _Target:
+class Target:
     """A core's side of a flag.
 
-    scalar: the core's scalar unit among all agents. signals: those that it has not taken. takes:
+    core: its number among all that are alive. signals: those that it has not taken. takes:
     the times, by the scalar unit, of the waits that took one.
     """
 
-    scalar: int
+    core: int
     signals: Signals = field(default_factory=deque)
     takes: list[int] = field(default_factory=list)
 
@@ -50,7 +53,7 @@ class _Route:
     """
 
     setter: CoreKey
-    targets: tuple[tuple[CoreKey, _Target], ...]
+    targets: tuple[tuple[CoreKey, Target], ...]
     pending: Signals
     quorum: tuple[Signals, ...]
     count: int = 0
@@ -65,7 +68,7 @@ class CrossFlags:
         self._vectors = tuple(range(1, 1 + vector_cores))
         #: by flag, then slot, core and mode
         self._routes: dict[int, dict[tuple[int, int, int], _Route]] = {}
-        self._targets: dict[tuple[CoreKey, int], _Target] = {}
+        self._targets: dict[tuple[CoreKey, int], Target] = {}
         self._pending: dict[tuple[int, int, int, int], dict[CoreKey, Signals]] = {}
         self._sets = 0
 
@@ -81,7 +84,7 @@ class CrossFlags:
                 route.count, route.last = 0, (0, -1)
 
     def arrive(
-        self, slot: int, core: int, flag: int, mode: int, clock: Clock | None, site: int = -1
+        self, slot: int, core: int, flag: int, mode: int, clocks: Clocks | None, site: int = -1
     ) -> int:
         """A core's set (at `site`) reaches the flag unit; how many of its sets are outstanding."""
         routes = self._routes.get(flag)
@@ -91,20 +94,22 @@ class CrossFlags:
         self._sets += 1
         route.count += 1
         route.last = (self._sets, site)
-        route.pending.append(clock)
+        route.pending.append(clocks)
         signalled = 0
         if all(route.quorum):
             merged = _merge([pending.popleft() for pending in route.quorum])
             for _, target in route.targets:
                 target.signals.append(merged)
                 signalled = max(signalled, len(target.signals))
-        if clock is None:
+        if clocks is None:
             return signalled
         count = route.count if len(self._routes[flag]) == 1 else self._count(route.setter, flag)
         # Those that no target is known to have taken: by what came back to the core that set.
-        return count - min(
-            bisect_right(target.takes, clock[target.scalar]) for _, target in route.targets
-        )
+        taken = count
+        for _, target in route.targets:
+            known = bisect_right(target.takes, clocks[target.core][_SCALAR])
+            taken = min(taken, known)
+        return count - taken
 
     def _count(self, setter: CoreKey, flag: int) -> int:
         """How often a core has set a flag, in all modes."""
@@ -117,19 +122,19 @@ class CrossFlags:
             pending.setdefault(member, deque())
         route = _Route(
             setter=(slot, core),
-            targets=tuple((target, self._target(target, flag)) for target in targets),
+            targets=tuple((target, self.target(target, flag)) for target in targets),
             pending=pending.setdefault((slot, core), deque()),
             quorum=tuple(pending[member] for member in members),
         )
         self._routes.setdefault(flag, {})[(slot, core, mode)] = route
         return route
 
-    def _target(self, core: CoreKey, flag: int) -> _Target:
+    def target(self, core: CoreKey, flag: int) -> Target:
+        """The side of `core`, which waits for `flag`."""
         key = (core, flag)
         found = self._targets.get(key)
         if found is None:
-            scalar = (core[0] * CORES_PER_BLOCK + core[1]) * AGENTS_PER_CORE
-            found = self._targets[key] = _Target(scalar)
+            found = self._targets[key] = Target(core[0] * CORES_PER_BLOCK + core[1])
         return found
 
     def quorum(
@@ -150,19 +155,6 @@ class CrossFlags:
         kind = (0,) if core == 0 else self._vectors
         everyone = [(s, c) for s in range(self._slots) for c in kind]
         return everyone, everyone
-
-    def ready(self, slot: int, core: int, flag: int) -> bool:
-        """Whether a wait would pass."""
-        target = self._targets.get(((slot, core), flag))
-        return target is not None and bool(target.signals)
-
-    def take(self, slot: int, core: int, flag: int) -> Clock | None:
-        """Consume one signal; the clock it carries."""
-        return self._targets[((slot, core), flag)].signals.popleft()
-
-    def taken(self, slot: int, core: int, flag: int, when: int) -> None:
-        """The core's scalar unit took a signal at its time `when`."""
-        self._targets[((slot, core), flag)].takes.append(when)
 
     def sets_of(self, slot: int, flag: int) -> dict[int, int]:
         """How often each core of a block has set a flag so far."""
@@ -187,8 +179,8 @@ class CrossFlags:
         return latest.setter[1], latest.last[1]
 
 
-def _merge(clocks: list[Clock | None]) -> Clock | None:
-    known = [c for c in clocks if c is not None]
-    if len(known) < 2:
-        return known[0] if known else None
-    return [max(each) for each in zip(*known)]
+def _merge(released: list[Clocks | None]) -> Clocks | None:
+    if len(released) == 1:
+        return released[0]
+    known = [clocks for clocks in released if clocks is not None]
+    return functools.reduce(all_joined, known) if known else None

@@ -15,8 +15,9 @@ from types import FrameType
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine.block_state import BlockGroup
 from kernels_npu.sim.machine.cells import Cell
+from kernels_npu.sim.machine.clocks import Clocks
 from kernels_npu.sim.machine.happens_before import Execution
-from kernels_npu.sim.machine.monitor import Clock, Monitor
+from kernels_npu.sim.machine.monitor import Monitor
 from kernels_npu.sim.machine.operands import View
 from kernels_npu.sim.machine.shadow import (
     AGENTS_PER_CORE,
@@ -204,15 +205,18 @@ class EventRecorder(Monitor):
         """Record a set and wait back to back."""
         self._acquire(core, dst, (self._release(core, src),))
 
-    def release_to_cores(self, core: int, pipe: str) -> Clock:
-        """In place of a clock: which event each core set last, one more than its number, or 0."""
-        event = self._release(core, pipe)
-        own = (event + 1 if c == core else 0 for c in range(self._cores))
-        return [*[0] * self._agents, *own]
+    def release_to_cores(self, core: int, pipe: str) -> Clocks:
+        """In place of each core's clock: which event it set last, one more than its number, or 0.
 
-    def take_from_cores(self, core: int, clock: Clock) -> int:
+        It stands in the second place; the first is read as the scalar unit's epoch.
+        """
+        event = self._release(core, pipe)
+        rest = [0] * (AGENTS_PER_CORE - 2)
+        return [[0, event + 1 if c == core else 0, *rest] for c in range(self._cores)]
+
+    def take_from_cores(self, core: int, clocks: Clocks) -> int:
         """Record that the core has taken a cross-core flag, after its scalar unit's work so far."""
-        events = (event - 1 for event in clock[self._agents :] if event)
+        events = (clock[1] - 1 for clock in clocks if clock[1])
         self._acquire(core, "S", tuple(events))
         scalar = self._event(core * AGENTS_PER_CORE)
         self._close_gate(core, (scalar,), self._statement())

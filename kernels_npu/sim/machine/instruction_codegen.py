@@ -12,6 +12,7 @@ from kernels_npu.sim.machine.operands import Rect, View
 from kernels_npu.sim.machine.ops.cube import PerCore
 from kernels_npu.sim.machine.rect_codegen import emit_rect
 from kernels_npu.sim.machine.sites import Footprint, Site
+from kernels_npu.sim.machine.stretch_steps import SiteStep, UsedEventsStep
 from kernels_npu.sim.machine.sync_codegen import emit_barrier, emit_fence
 
 
@@ -43,7 +44,10 @@ class InstructionCodegen(AccessCodegen):
         shared = [e for e in instruction.events if e[:2] in self.flag_pairs]
         if shared:
             site = self.site(stmt, stmt.op, instruction.pipe, ())
-            self.emit(f"R.hidden_events({site.index}, {tuple(shared)!r})")
+            self.emit(
+                f"R.hidden_events({site.index}, {tuple(shared)!r})",
+                UsedEventsStep(site.index, tuple(shared)),
+            )
 
     def _emit_stage(self, stmt: ir.TileOp, instruction: Instruction) -> None:
         site = self.site(
@@ -69,7 +73,7 @@ class InstructionCodegen(AccessCodegen):
                     self.emit_alignment(site, view, operands.offsets[id(view.offset)])
         for name, _ in operands.rects.values():
             self._emit_fit(site, instruction, name, operands)
-            self.emit(f"b[{site.index}] += {name}.nbytes")
+            self.emit(f"b[{site.index}] += {name}.nbytes", inert=True)
         if instruction.prologue is not None:
             self._emit_prologue(stmt, instruction, operands)
         if self.monitored and site.footprints:
@@ -87,7 +91,7 @@ class InstructionCodegen(AccessCodegen):
             packed = f"({call},)" if arguments else "()"
             self.emit(f"Q_{instruction.pipe}.append(('op', k{site.index}, {packed}, {site.index}))")
         else:
-            self.emit(f"k{site.index}({call})")
+            self.emit(f"k{site.index}({call})", inert=True)
 
     def _footprints(self, instruction: Instruction) -> Iterator[Footprint]:
         for views, write, data_only, conditional in (
@@ -149,7 +153,10 @@ class InstructionCodegen(AccessCodegen):
             dynamic.append(f"{name}.shape")
         if instruction.reads_unless is not None:
             dynamic.append(f"not {self.value(instruction.reads_unless[0])}")
-        self.emit(f"c{site.index}({', '.join(dynamic)})")
+        constant = not dynamic and instruction.tail is None
+        self.emit(
+            f"c{site.index}({', '.join(dynamic)})", SiteStep(site.index) if constant else None
+        )
 
     # ------------------------------------------------------------------ moves with global memory
 

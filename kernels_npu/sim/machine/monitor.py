@@ -12,9 +12,11 @@ unit waits for other cores, so these lists form one chain per core, and the late
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Callable
 
+from kernels_npu.sim.machine.clocks import Clock, Clocks, all_joined, joined
 from kernels_npu.sim.machine.shadow import (
     AGENTS_PER_CORE,
     CORES_PER_BLOCK,
@@ -23,9 +25,10 @@ from kernels_npu.sim.machine.shadow import (
     ElementTrace,
 )
 
-Clock = list[int]
 #: What a flag within a core carries: the clock of the core's pipes, and what was known of others.
-Release = tuple[Clock, int, Clock]
+Release = tuple[Clock, int, Clocks]
+#: Sets of a flag that were not waited for, each with its site.
+FlagQueue = deque[tuple[Release, int]]
 #: Called with (kind, older agent, older site, newer agent, newer site, newer cell, older cell).
 HazardSink = Callable[[str, int, int, int, int, Cell, Cell], None]
 
@@ -39,6 +42,9 @@ class Monitor:
     auto_sync: the compiler orders the pipes within a core, so each core is a single agent.
     """
 
+    #: names of what `lists` returns
+    LISTS = ("LOCAL", "OWN", "SEEN", "ISSUED", "VERSION", "FOREIGN", "CHANGES")
+
     def __init__(self, auto_sync: bool, on_hazard: HazardSink, slots: int = 1) -> None:
         self.auto_sync = auto_sync
         self.on_hazard = on_hazard
@@ -46,8 +52,8 @@ class Monitor:
         self._agents = cores * AGENTS_PER_CORE
         #: what each agent knows of the pipes of its core; lists are shared and never changed
         self._local: list[Clock] = [[0] * AGENTS_PER_CORE] * self._agents
-        #: what each agent knows of all agents of other cores, and its number in the core's chain
-        self._foreign: list[Clock] = [[0] * self._agents] * self._agents
+        #: what each agent knows of other cores, and its number in the core's chain
+        self._foreign: list[Clocks] = [[[0] * AGENTS_PER_CORE] * cores] * self._agents
         self._foreign_version = [0] * self._agents
         #: each agent's own epoch
         self._own = [1] * self._agents
@@ -56,7 +62,7 @@ class Monitor:
         self.changes = [0] * cores
         self._issue_version = [0] * cores
         self._seen_version = [0] * self._agents
-        self._flags: dict[tuple[int, str, str, int], deque[tuple[Release, int]]] = {}
+        self._flags: dict[tuple[int, str, str, int], FlagQueue] = {}
         self._partners = [self._partner(agent) for agent in range(self._agents)]
         self._index = dict.fromkeys(PIPE_INDEX, 0) if auto_sync else PIPE_INDEX
 
@@ -74,13 +80,13 @@ class Monitor:
 
     # ------------------------------------------------------------------ accesses
 
-    def _refresh(self, agent: int, core: int) -> None:
+    def refresh(self, agent: int, core: int) -> None:
         """Join what the scalar unit has waited for since the agent last looked."""
         if self._seen_version[agent] != self._issue_version[core]:
             self._seen_version[agent] = self._issue_version[core]
             scalar = core * AGENTS_PER_CORE
             if scalar != agent:
-                self._join(agent, self._local[scalar])
+                self._local[agent] = joined(self._local[agent], self._local[scalar])
                 self._foreign[agent] = self._foreign[scalar]
                 self._foreign_version[agent] = self._foreign_version[scalar]
 
@@ -88,19 +94,20 @@ class Monitor:
         """Up to which epoch of `other` everything happens before what `agent` does next."""
         core = agent // AGENTS_PER_CORE
         if self._seen_version[agent] != self._issue_version[core]:
-            self._refresh(agent, core)
+            self.refresh(agent, core)
         if other // AGENTS_PER_CORE == core:
             return self._local[agent][other % AGENTS_PER_CORE]
-        return self._foreign[agent][other]
+        return self._foreign[agent][other // AGENTS_PER_CORE][other % AGENTS_PER_CORE]
 
     def read(self, agent: int, cell: Cell, site: int) -> None:
         """Check and record a read."""
+        partner = self._partners[agent]
         for other in cell.overlaps:
             writer = other.writer
             if (
                 writer != agent
                 and writer >= 0
-                and writer != self._partners[agent]
+                and writer != partner
                 and other.write_clock > self._known(agent, writer)
             ):
                 self.on_hazard("RAW", writer, other.write_site, agent, site, cell, other)
@@ -201,14 +208,11 @@ class Monitor:
 
     # ------------------------------------------------------------------ ordering
 
-    def _join(self, agent: int, other: Clock) -> None:
-        self._local[agent] = [a if a > b else b for a, b in zip(self._local[agent], other)]
-
     def release(self, core: int, pipe: str) -> Release:
         """What a flag set by `pipe` carries within the core; later work is not covered."""
         agent = core * AGENTS_PER_CORE + self._index[pipe]
         if self._seen_version[agent] != self._issue_version[core]:
-            self._refresh(agent, core)
+            self.refresh(agent, core)
         clock = self._local[agent].copy()
         clock[agent % AGENTS_PER_CORE] = self._own[agent]
         self._own[agent] += 1
@@ -222,17 +226,18 @@ class Monitor:
             self.changes[core] += 1
         return clock, self._foreign_version[agent], self._foreign[agent]
 
-    def release_to_cores(self, core: int, pipe: str) -> Clock:
-        """What a cross-core flag set by `pipe` carries: a clock of all agents."""
+    def release_to_cores(self, core: int, pipe: str) -> Clocks:
+        """What a cross-core flag set by `pipe` carries."""
         clock, _, foreign = self.release(core, pipe)
-        first = core * AGENTS_PER_CORE
-        return [*foreign[:first], *clock, *foreign[first + AGENTS_PER_CORE :]]
+        known = foreign.copy()
+        known[core] = clock
+        return known
 
     def acquire(self, core: int, pipe: str, release: Release) -> None:
         """`pipe` continues after everything that `release` covers."""
         agent = core * AGENTS_PER_CORE + self._index[pipe]
         clock, version, foreign = release
-        self._local[agent] = [a if a > b else b for a, b in zip(self._local[agent], clock)]
+        self._local[agent] = joined(self._local[agent], clock)
         if version > self._foreign_version[agent]:
             self._foreign_version[agent] = version
             self._foreign[agent] = foreign
@@ -240,18 +245,17 @@ class Monitor:
             self._issue_version[core] += 1
             self.changes[core] += 1
 
-    def take_from_cores(self, core: int, clock: Clock) -> int:
+    def take_from_cores(self, core: int, clocks: Clocks) -> int:
         """The scalar unit continues after everything that a cross-core flag covers.
 
         Returns its time after the wait; what the core issues from now on carries it.
         """
         scalar = core * AGENTS_PER_CORE
         now = self._own[scalar]
-        known = clock[scalar : scalar + AGENTS_PER_CORE]
-        local = [a if a > b else b for a, b in zip(self._local[scalar], known)]
+        local = joined(self._local[scalar], clocks[core]).copy()
         local[_SCALAR] = now
         self._local[scalar] = local
-        self._foreign[scalar] = [a if a > b else b for a, b in zip(self._foreign[scalar], clock)]
+        self._foreign[scalar] = all_joined(self._foreign[scalar], clocks)
         self._foreign_version[scalar] += 1
         self._own[scalar] = now + 1
         self._issue_version[core] += 1
@@ -262,7 +266,7 @@ class Monitor:
         """`set_flag` at `site`; returns how many sets are now outstanding on the event."""
         queue = self._flags.get((core, src, dst, event))
         if queue is None:
-            queue = self._flags[(core, src, dst, event)] = deque()
+            queue = self.flag_queue(core, src, dst, event)
         queue.append((self.release(core, src), site))
         return len(queue)
 
@@ -291,9 +295,9 @@ class Monitor:
         first = core * AGENTS_PER_CORE
         before, after = first + self._index[src], first + self._index[dst]
         if self._seen_version[before] != self._issue_version[core]:
-            self._refresh(before, core)
+            self.refresh(before, core)
         local, now = self._local, self._own[before]
-        merged = [a if a > b else b for a, b in zip(local[before], local[after])]
+        merged = joined(local[after], local[before]).copy()
         merged[before - first] = now
         self._own[before] = now + 1
         local[after] = merged
@@ -309,7 +313,7 @@ class Monitor:
         now = self._own[scalar : scalar + AGENTS_PER_CORE]
         self._all_know(core, now, self._foreign[scalar])
 
-    def _all_know(self, core: int, local: Clock, foreign: Clock) -> None:
+    def _all_know(self, core: int, local: Clock, foreign: Clocks) -> None:
         """Every agent of `core` knows this before anything that it does from here on."""
         scalar = core * AGENTS_PER_CORE
         own = slice(scalar, scalar + AGENTS_PER_CORE)
@@ -323,7 +327,7 @@ class Monitor:
     def pipe_barrier(self, core: int, pipe: str) -> None:
         """What `pipe` has started completes before it starts anything else."""
         agent = self.agent(core, pipe)
-        self._refresh(agent, core)
+        self.refresh(agent, core)
         local = self._local[agent].copy()
         local[agent % AGENTS_PER_CORE] = self._own[agent]
         self._local[agent] = local
@@ -340,14 +344,13 @@ class Monitor:
 
     def join_cores(self, cores: list[int]) -> None:
         """`sync_all`: everything that `cores` did happens before everything that they do next."""
-        merged = [max(each) for each in zip(*(self._foreign[c * AGENTS_PER_CORE] for c in cores))]
+        known = (self._foreign[core * AGENTS_PER_CORE] for core in cores)
+        merged = functools.reduce(all_joined, known).copy()
         for core in cores:
-            own = slice(core * AGENTS_PER_CORE, (core + 1) * AGENTS_PER_CORE)
-            merged[own] = self._own[own]
+            merged[core] = self._own[core * AGENTS_PER_CORE : (core + 1) * AGENTS_PER_CORE]
         for core in cores:
-            own = slice(core * AGENTS_PER_CORE, (core + 1) * AGENTS_PER_CORE)
-            self._foreign_version[own.start] += 1
-            self._all_know(core, merged[own], merged)
+            self._foreign_version[core * AGENTS_PER_CORE] += 1
+            self._all_know(core, merged[core], merged)
 
     def block_boundary(self) -> None:
         """Everything before is over: start all agents after all others."""
@@ -356,5 +359,18 @@ class Monitor:
     def leftover_flags(self) -> list[tuple[int, str, str, int, int, int]]:
         """(core, src, dst, event, count, site of the last set) of flags still set; forgets them."""
         left = [(*key, len(queue), queue[-1][1]) for key, queue in self._flags.items() if queue]
-        self._flags.clear()
+        for queue in self._flags.values():
+            queue.clear()
         return left
+
+    # ------------------------------------------------------------------ for stretches of steps
+
+    def lists(self) -> dict[str, object]:
+        """The lists that the text of `stretch_code` reads and changes, by their names there."""
+        values = (self._local, self._own, self._seen_version, self._issue_version)
+        foreign = (self._foreign_version, self._foreign)
+        return dict(zip(self.LISTS, (*values, *foreign, self.changes), strict=True))
+
+    def flag_queue(self, core: int, src: str, dst: str, event: int) -> FlagQueue:
+        """The sets of an event that were not waited for, with their sites; kept for good."""
+        return self._flags.setdefault((core, src, dst, event), deque())

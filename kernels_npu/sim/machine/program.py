@@ -10,6 +10,7 @@ from kernels_npu.sim import ir
 from kernels_npu.sim.debugger.breakpoints import Breakpoint
 from kernels_npu.sim.machine.operands import View
 from kernels_npu.sim.machine.sites import Site
+from kernels_npu.sim.machine.stretch_steps import Step
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +44,9 @@ class CoreProgram:
 
     The function `entry` in it is a generator: it yields when the core waits (see `scheduler`).
     views: names bound per core to memory views; factories: names bound per core by calling them;
-    values: names bound once. empty: the core has nothing to do. line_stmts: by line of the
-    code, the statement it executes. debug: what a program for the debugger needs, whose lines are
-    those of the user's file.
+    values: names bound once. stretches: the steps of `g0`, `g1` and so on. empty: the core has
+    nothing to do. line_stmts: by line of the code, the statement it executes. debug: what a program
+    for the debugger needs, whose lines are those of the user's file.
     """
 
     core_kind: str
@@ -54,6 +55,7 @@ class CoreProgram:
     filename: str
     line_stmts: Mapping[int, ir.Stmt]
     sites: tuple[Site, ...]
+    stretches: tuple[tuple[Step, ...], ...]
     views: dict[str, ViewConstant]
     factories: dict[str, Callable[[], object]]
     values: dict[str, object]

@@ -36,11 +36,11 @@ def emit_rect(code: AccessCodegen, site: Site, rect: Rect) -> tuple[str, str]:
     parts[last] = f"{mins[last]}:{mins[last]} + {texts.cols}"
     name = code.temporary()
     if rect.row_dim is None:
-        code.emit(f"{name} = {tensor}[None, {parts[last]}]")
+        code.emit(f"{name} = {tensor}[None, {parts[last]}]", inert=True)
     else:
         row = mins[rect.row_dim]
         parts[rect.row_dim] = f"{row}:{row} + {texts.rows}"
-        code.emit(f"{name} = {tensor}[{', '.join(parts)}]")
+        code.emit(f"{name} = {tensor}[{', '.join(parts)}]", inert=True)
     short, monitored = index in code.short, index in code.tracked and code.monitored
     if not short and not monitored:
         return name, ""

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine.access_codegen import AccessCodegen
+from kernels_npu.sim.machine.core_runtime import DOCUMENTED_EVENT
 from kernels_npu.sim.machine.sites import Site
+from kernels_npu.sim.machine.stretch_steps import (
+    Event,
+    FenceStep,
+    PipeBarrierStep,
+    SetStep,
+    WaitStep,
+)
 
 
 def emit_fence(code: AccessCodegen, src: str, dst: str) -> None:
     if code.monitored and not code.auto_sync:
-        code.emit(f"R.fence({src!r}, {dst!r})")
+        step = FenceStep(src, dst) if "S" not in (src, dst) else None
+        code.emit(f"R.fence({src!r}, {dst!r})", step)
     if code.deferred:
         code.emit("z += 1")
         code.emit(f"Q_{src}.append(('set', {dst!r}, ('fence', z)))")
@@ -38,7 +47,8 @@ def emit_sync(code: AccessCodegen, stmt: ir.Stmt) -> bool:
         if stmt.pipe.upper() == "ALL":
             emit_barrier(code, code.site(stmt, "barrier_all", "S", ()))
         elif code.monitored:
-            code.emit(f"R.pipe_barrier({stmt.pipe.upper()!r})")
+            pipe = stmt.pipe.upper()
+            code.emit(f"R.pipe_barrier({pipe!r})", PipeBarrierStep(pipe) if pipe != "S" else None)
     elif isinstance(stmt, ir.SetCrossFlag):
         site = code.site(stmt, "set_cross_flag", stmt.pipe, ())
         flag = code.named(stmt.flag_id)
@@ -77,7 +87,11 @@ def _emit_set_flag(code: AccessCodegen, stmt: ir.SetFlag) -> None:
     event = code.named(stmt.event_id)
     site = code.site(stmt, "set_flag", stmt.src, ())
     if code.checks.races or code.checks.flags:
-        code.emit(f"R.set_flag({site.index}, {stmt.src!r}, {stmt.dst!r}, {event})")
+        known = _constant_event(stmt)
+        code.emit(
+            f"R.set_flag({site.index}, {stmt.src!r}, {stmt.dst!r}, {event})",
+            SetStep(site.index, known) if known else None,
+        )
     if code.traced:
         code.emit(f"X.set_flag({site.index}, {stmt.src!r}, {stmt.dst!r}, {event})")
     if code.deferred:
@@ -92,7 +106,11 @@ def _emit_wait_flag(code: AccessCodegen, stmt: ir.WaitFlag) -> None:
     event = code.named(stmt.event_id)
     site = code.site(stmt, "wait_flag", stmt.dst, ())
     if code.checks.races or code.checks.flags:
-        code.emit(f"R.wait_flag({site.index}, {stmt.src!r}, {stmt.dst!r}, {event})")
+        known = _constant_event(stmt)
+        code.emit(
+            f"R.wait_flag({site.index}, {stmt.src!r}, {stmt.dst!r}, {event})",
+            WaitStep(site.index, known) if known else None,
+        )
     if code.traced:
         code.emit(f"X.wait_flag({site.index}, {stmt.src!r}, {stmt.dst!r}, {event})")
     if code.deferred:
@@ -100,6 +118,14 @@ def _emit_wait_flag(code: AccessCodegen, stmt: ir.WaitFlag) -> None:
             code.emit(f"yield ('flag', {stmt.src!r}, {event}, {site.index})")
         else:
             code.emit(f"Q_{stmt.dst}.append(('wait', {stmt.src!r}, {event}))")
+
+
+def _constant_event(stmt: ir.SetFlag | ir.WaitFlag) -> Event | None:
+    """The flag, when its event id is a documented number and the scalar unit is not concerned."""
+    event = stmt.event_id
+    if not isinstance(event, ir.Const) or not 0 <= event.value <= DOCUMENTED_EVENT:
+        return None
+    return None if "S" in (stmt.src, stmt.dst) else (stmt.src, stmt.dst, int(event.value))
 
 
 def _participants(code: AccessCodegen, stmt: ir.SyncAll) -> tuple[int, ...]:

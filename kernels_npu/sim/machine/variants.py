@@ -34,7 +34,8 @@ class Mode:
     deferred: instructions are queued per pipe. tracked: tensors whose accesses are checked.
     traced: issues are reported to the cores' timelines. precise: half precision is kept in float32.
     debugged: the programs run under the debugger, with these breakpoints; None is without. short:
-    tensors whose accesses must be tested against the bytes that there are.
+    tensors whose accesses must be tested against the bytes that there are. stepwise: every check
+    and flag is a line of its own.
     """
 
     deferred: bool
@@ -44,6 +45,12 @@ class Mode:
     precise: bool = False
     debugged: tuple[Breakpoint, ...] | None = None
     short: Tracked = frozenset()
+    stepwise: bool = False
+
+    @property
+    def merged(self) -> bool:
+        """Whether checks and flags with nothing in between are made in stretches."""
+        return not (self.stepwise or self.deferred or self.traced or self.debugged is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +98,7 @@ class Variants:
                 traced=mode.traced,
                 precise=mode.precise,
                 short=mode.short,
+                merged=mode.merged,
             )
             for name, var in self._scalars():
                 codegen.writer.bind(var, name)

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernels_npu import sim
 from kernels_npu.sim.device import counters
@@ -96,6 +97,22 @@ def test_default_device_mode_does_not_reach_into_a_launch():
         torch.testing.assert_close(scaled_sum(COLUMNS)(a, a), a * 2)
     finally:
         torch.set_default_device(None)
+
+
+def test_what_the_machine_computes_is_no_operation_of_the_user_s():
+    class Watching(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.add(func.overloadpacket)
+            return func(*args, **(kwargs or {}))
+
+    seen = set()
+    a = _rows(4, torch.float16)  # the machine converts half precision with torch
+    kernel = scaled_sum(COLUMNS, dtype="float16")
+    with Watching():
+        out = kernel(a, a)
+    aten = torch.ops.aten
+    assert seen <= {aten.empty, aten.set_, aten.detach}  # the output's tensor
+    torch.testing.assert_close(out, a + a)
 
 
 def test_the_plan_knows_what_a_kernel_writes():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -323,13 +324,13 @@ def test_an_untraced_launch_runs_the_same_program_as_ever(
 ) -> None:
     kernel = staged(buffers=2)
     traced(launch, tmp_path / "t.json", kernel, tiles(rng))
-    launch(kernel, tiles(rng))
-    by_tracing = {
-        m.traced: v.programs[1].source for m, v in kernel.compiled._variants.generated.items()
-    }
-    assert "X." in by_tracing[True]
-    without = [line for line in by_tracing[True].splitlines() if "X." not in line]
-    assert by_tracing[False].splitlines() == without
+    variants = kernel.compiled._variants
+    (mode,) = (mode for mode in variants.generated if mode.traced)
+    by_tracing = variants.of(mode).programs[1].source
+    untraced = dataclasses.replace(mode, traced=False, stepwise=True)
+    assert "X." in by_tracing
+    without = [line for line in by_tracing.splitlines() if "X." not in line]
+    assert variants.generate(untraced).programs[1].source.splitlines() == without
 
 
 def test_the_event_limit_ends_a_trace_cleanly(
