@@ -111,7 +111,7 @@ def _call(kernel: Kernel, args: Sequence[Any], stream: Any) -> Any:
 
 
 def _execute(kernel: Kernel, args: list[Any], plan: LaunchPlan) -> None:
-    # What the machine computes with torch is no operation of the user's, whose modes must not see it.
+    # What the machine computes with torch is no operation of the user: no mode must see it.
     with torch._C._DisableTorchDispatch():
         kernel.compiled.launch(args, noted=plan.noted)
 
