@@ -74,11 +74,12 @@ def judge(source: str | bytes) -> Verdict:
     foreign = tuple(c for c in found if ADAPTER not in c.dialects)
     if not foreign:
         return Verdict(dialect=ADAPTER)
-    votes = Counter(dialect for c in foreign for dialect in c.dialects)
-    # Most of what mainline's Ascend backend has is in its common language, too.
-    only_ascend = any(c.dialects == (MAINLINE_ASCEND,) for c in foreign)
-    order = [MAINLINE_ASCEND, MAINLINE, NPUIR] if only_ascend else [MAINLINE, NPUIR]
-    dialect = max(order, key=lambda name: votes[name])
+    votes = Counter(dialect for c in found for dialect in c.dialects)
+    # What these have of their own decides; most of what they have is in mainline, too.
+    special = [
+        name for name in (MAINLINE_ASCEND, NPUIR) if any(c.dialects == (name,) for c in found)
+    ]
+    dialect = max([*special, MAINLINE], key=lambda name: votes[name])
     own = any(ADAPTER in c.dialects and dialect not in c.dialects for c in found)
     return Verdict(dialect=dialect, foreign=foreign, refused=not own)
 

@@ -118,7 +118,7 @@ class _Reader:
             yield Construct(
                 line=line,
                 text="T.use_swizzle(panel_size=)",
-                dialects=(MAINLINE,),
+                dialects=(MAINLINE, NPUIR),
                 adapter="cid = T.use_swizzle(cid, M, N, K, block_M, block_N, off=...)",
             )
         elif self._full(node.func) in _COMPILING:

@@ -47,36 +47,43 @@ _GEMM = "T.gemm_v0(A_L1, B_L1, C_L0C, transpose_B=..., init=...)"
 _ATOMIC = "T.tile.atomic_add(dst_gm, src)"
 _L2 = "nothing (the L2 cache is not steered)"
 
-#: Of mainline's common language and its GPU dialects. `atomic_add`, `gemm` and others can also be
-#: imported from the adapter's `T`, where they are leftovers for GPUs.
-_COMMON = _rows(
-    (MAINLINE, MAINLINE_ASCEND),
+#: Of mainline's common language, which npuir was made from. `atomic_add`, `gemm` and others can be
+#: imported from the adapter's `T`, too, where they are leftovers for GPUs.
+_EVERYWHERE = _rows(
+    (MAINLINE, MAINLINE_ASCEND, NPUIR),
     {
         "gemm": _GEMM,
         "fill": "T.tile.fill",
         "clear": "T.tile.clear",
         "print": "T.printf or T.dump_tensor",
+        "dynamic": "T.symbolic",
+        "alloc_local": "T.alloc_var for a scalar, T.alloc_ub for a tile",
+        "reduce": "T.reduce_sum, T.reduce_max or T.reduce_min",
+        "reduce_abssum": "T.tile.abs, then T.reduce_sum",
+        "reduce_absmax": "T.tile.abs, then T.reduce_max",
+        "cumsum": "a T.serial loop over the tile",
+        "atomic_add atomic_addx2 atomic_addx4": _ATOMIC,
+        "get_thread_binding get_thread_bindings": "vid of T.Kernel(...) as (cid, vid)",
+        "get_block_binding get_block_bindings": "cid of T.Kernel(...) as (cid, vid)",
+        "annotate_padding": "T.copy(..., pad_value=...)",
+    },
+)
+_COMMON = _rows(
+    (MAINLINE, MAINLINE_ASCEND),
+    {
         "device_assert": "T.printf",
-        "dynamic dyn": "T.symbolic",
+        "dyn": "T.symbolic",
         "const": "parameters of the factory, and T.symbolic for sizes known at the launch",
         "empty": "a parameter of the prim_func, with out_idx in tilelang.jit",
         "StridedTensor": "T.Tensor: tensors are contiguous",
-        "alloc_local": "T.alloc_var for a scalar, T.alloc_ub for a tile",
         "alloc_global": "a parameter of the prim_func, with workspace_idx in tilelang.jit",
         "alloc_reducer reducer_init reducer_update finalize_reducer": (
             "T.alloc_ub with T.reduce_sum"
         ),
-        "reduce": "T.reduce_sum, T.reduce_max or T.reduce_min",
-        "reduce_abssum": "T.tile.abs, then T.reduce_sum",
-        "reduce_absmax": "T.tile.abs, then T.reduce_max",
         "reduce_bitand reduce_bitor reduce_bitxor": "a T.serial loop over the tile",
-        "cumsum cummax": "a T.serial loop over the tile",
-        "atomic_add atomic_addx2 atomic_addx4": _ATOMIC,
+        "cummax": "a T.serial loop over the tile",
         "Serial": "T.serial",
         "vectorized": "T.Parallel",
-        "get_thread_binding get_thread_bindings": "vid of T.Kernel(...) as (cid, vid)",
-        "get_block_binding get_block_bindings": "cid of T.Kernel(...) as (cid, vid)",
-        "annotate_padding": "T.copy(..., pad_value=...)",
         "annotate_l2_hit_ratio": _L2,
         "annotate_safe_value": "T.copy(..., pad_value=...)",
     },
@@ -158,7 +165,7 @@ _NPUIR = _rows(
     },
 )
 #: Name in `T` -> the dialects that have it and what the adapter has instead.
-NAMES: dict[str, Foreign] = {**_GPU, **_COMMON, **_ASCEND, **_NPUIR}
+NAMES: dict[str, Foreign] = {**_EVERYWHERE, **_COMMON, **_GPU, **_ASCEND, **_NPUIR}
 #: Names with this prefix are npuir's.
 NPUIR_PREFIX = "npuir_"
 NPUIR_OPERATION = Foreign(
@@ -187,10 +194,22 @@ KEYWORDS: dict[str, Foreign] = {
         },
     ),
     **_rows((MAINLINE, MAINLINE_ASCEND), {"clear_accum": "init=", "batch": "real_shape="}),
+    **_rows(
+        (NPUIR,),
+        {
+            "size": "slices of both operands, or real_shape= of a reduction",
+            "initC": "init=",
+            "a_transpose": "transpose_A=",
+            "b_transpose": "transpose_B=",
+        },
+    ),
 }
 #: Operations whose keywords are looked up in `KEYWORDS`.
 KEYWORD_CALLS = frozenset(
-    ("copy", "gemm", "gemm_v0", "mma", "dual_copy", "reduce_sum", "reduce_max", "reduce_min")
+    (
+        *("copy", "dual_copy", "gemm", "gemm_v0", "mma", "Parallel"),
+        *("reduce_sum", "reduce_max", "reduce_min"),
+    )
 )
 
 #: `target=` of tilelang.jit and tilelang.compile.

@@ -58,6 +58,7 @@ def add(n):
         with T.Kernel(1, is_npu=True) as (cid, _):
             a = T.alloc_ub((n,), "float16")
             with T.Scope("Vector"):
+                T.copy(A, a, size=[n])
                 T.npuir_add(a, a, a)
                 T.vexp(a, a)
     return main
@@ -114,8 +115,9 @@ FILES = {"mainline-ascend": MAINLINE_ASCEND, "mainline": GPU, "npuir": NPUIR}
             [
                 (4, 'target="npuir"'),
                 (10, 'T.Scope("Vector")'),
-                (11, "T.npuir_add"),
-                (12, "T.vexp"),
+                (11, "T.copy(size=)"),
+                (12, "T.npuir_add"),
+                (13, "T.vexp"),
             ],
         ),
     ],
@@ -131,6 +133,19 @@ def test_foreign_files(dialect: str, expected: list[tuple[int, str]]):
 def test_a_file_of_the_adapter(encoding: str):
     verdict = judge(ADAPTER.encode(encoding))
     assert (verdict.dialect, verdict.foreign, verdict.refused) == ("adapter", (), False)
+
+
+def test_names_that_npuir_shares_with_mainline_do_not_make_it_mainline():
+    text = NPUIR.replace("T.npuir_add(a, a, a)", "T.gemm(a, a, a)").replace("T.vexp", "T.fill")
+    verdict = judge(text.replace('T.Scope("Vector")', "T.serial(1)"))
+    assert verdict.dialect == "npuir" and verdict.refused
+
+
+def test_a_slip_in_a_file_of_the_adapter_is_left_to_its_line():
+    """One that only uses what npuir has as well, but nothing of npuir's own."""
+    text = "import tilelang.language as T\nT.Kernel(4, is_npu=True)\nT.alloc_ub(1)\nT.gemm(1)\n"
+    verdict = judge(text)
+    assert [c.text for c in verdict.foreign] == ["T.gemm"] and not verdict.refused
 
 
 @pytest.mark.parametrize("foreign", FILES.values(), ids=FILES)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from kernels_npu.dialect.translations import KEYWORDS
+from kernels_npu.dialect.translations import KEYWORD_CALLS, KEYWORDS
 from kernels_npu.errors import SourceLocation
 from kernels_npu.sim import ir
 from kernels_npu.sim.frontend import builder as building
@@ -138,9 +138,9 @@ def bind(
     """Arguments by parameter name.
 
     Raises:
-        KernelSourceError: AI-SRC-009 when they do not fit, AI-SRC-022 for a keyword of mainline's.
+        KernelSourceError: AI-SRC-009 when they do not fit, AI-SRC-022 for a keyword of another dialect.
     """
-    for keyword in kwargs:
+    for keyword in kwargs if name in KEYWORD_CALLS else ():
         if keyword not in signature.parameters and keyword in KEYWORDS:
             mainline.refuse_keyword(name, keyword)
     try:
