@@ -207,7 +207,7 @@ KEYWORDS: dict[str, Foreign] = {
 #: Operations whose keywords are looked up in `KEYWORDS`.
 KEYWORD_CALLS = frozenset(
     (
-        *("copy", "dual_copy", "gemm", "gemm_v0", "mma", "Parallel"),
+        *("copy", "dual_copy", "gemm", "gemm_v0", "mma"),
         *("reduce_sum", "reduce_max", "reduce_min"),
     )
 )

@@ -138,7 +138,7 @@ def bind(
     """Arguments by parameter name.
 
     Raises:
-        KernelSourceError: AI-SRC-009 when they do not fit, AI-SRC-022 for a keyword of another dialect.
+        KernelSourceError: AI-SRC-009 when they do not fit, AI-SRC-022 for another dialect's.
     """
     for keyword in kwargs if name in KEYWORD_CALLS else ():
         if keyword not in signature.parameters and keyword in KEYWORDS:
