@@ -55,7 +55,7 @@ def torch_pair(npu_build: str, torch_build: str) -> Finding:
         + ("" if fits else f", which is built for torch {wanted}"),
         advice=""
         if fits
-        else f"pip install torch=={wanted}+cpu --index-url https://download.pytorch.org/whl/cpu",
+        else f"pip install torch=={wanted}+cpu --index-url ADDRESS, that of PyTorch's CPU builds",
     )
 
 

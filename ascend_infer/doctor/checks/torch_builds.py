@@ -32,8 +32,8 @@ def torch(situation: Situation) -> Iterator[Finding]:
         evidence=f"{values['version']}, {build}, {values['threads']} threads"
         + ("; torch_npu refuses a torch with another accelerator (ERR00007)" if clash else ""),
         advice="install the CPU build: pip install torch=="
-        f"{values['version'].partition('+')[0]}+cpu --index-url "
-        "https://download.pytorch.org/whl/cpu"
+        f"{values['version'].partition('+')[0]}+cpu --index-url ADDRESS "
+        "(of PyTorch's CPU builds)"
         if clash
         else "",
     )
