@@ -211,6 +211,7 @@ CODES: dict[str, str] = {
     "AI-STREAM-026": "Another library has replaced the patched exchange table.",
     "AI-STREAM-027": "Asking the exchange table for the current stream failed.",
     "AI-STREAM-028": "The library that TVM-FFI kernels are called through cannot be used.",
+    "AI-STREAM-029": "The streams of TVM-FFI kernels are examined for the first time in a capture.",
     "AI-RACE-001": "Read after write: nothing orders the read after the write.",
     "AI-RACE-002": "Write after read: nothing orders the write after the read.",
     "AI-RACE-003": "Write after write: nothing orders the two writes.",

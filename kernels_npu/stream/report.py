@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from kernels_npu.errors import AscendInferError, EnvironmentProblem
+from kernels_npu.errors import AscendInferError, EnvironmentProblem, UsageError
 from kernels_npu.stream import exchange_patch
 from kernels_npu.stream.checks import Check, not_run, probe, prove
 from kernels_npu.stream.devices import with_index
@@ -63,6 +63,16 @@ class StreamReport:
         }
 
 
+class _Ensured(threading.local):
+    """Device -> the number of changes to the table when it was ensured, in this thread."""
+
+    def __init__(self) -> None:
+        self.made: dict[torch.device, int] = {}
+
+
+_ensured = _Ensured()
+
+
 def examine(device: torch.device | str, *, patch: bool = False) -> StreamReport:
     """Probe the exchange table, patch it if asked to and needed, and prove the result.
 
@@ -71,14 +81,21 @@ def examine(device: torch.device | str, *, patch: bool = False) -> StreamReport:
 
     Args:
         device: an `npu` or `cuda` device; without an index the current one.
-        patch: install the patch when the probe fails on an NPU. A patch with which the proof fails
-            is taken off again.
+        patch: install the patch when the probe fails on an NPU. It is taken off again when the
+            probe fails with it, too; a proof that fails says nothing of other threads.
 
     Raises:
-        UsageError: AI-STREAM-013 for a device without streams; whatever else is wrong is in the
-            report.
+        UsageError: AI-STREAM-013 for a device without streams, AI-STREAM-029 during a capture;
+            whatever else is wrong is in the report.
     """
     device = with_index(device)
+    if torch.get_device_module(device).is_current_stream_capturing():
+        raise UsageError(
+            "AI-STREAM-029",
+            f"the streams of {device} are to be examined while the current one is captured",
+            rule="an examination allocates memory and makes other streams current",
+            fix="call kernels_npu.stream.ensure(device) in this thread before the capture begins",
+        )
     probed = probe(device)
     unpatched = None
     if patch and not probed.passed and device.type == "npu":
@@ -90,7 +107,7 @@ def examine(device: torch.device | str, *, patch: bool = False) -> StreamReport:
             unpatched, probed = probed, probe(device)
     proof = prove(device) if probed.passed else not_run(_table_is_wrong())
     others = tuple(_other_problems(device))
-    if unpatched is not None and not (probed.passed and proof.passed):
+    if unpatched is not None and not probed.passed:
         exchange_patch.undo()
     return StreamReport(
         device=str(device),
@@ -112,13 +129,19 @@ def ensure(device: torch.device | str) -> StreamReport:
     tvm-ffi.
 
     Raises:
-        UsageError: AI-STREAM-013 for a device without streams.
+        UsageError: AI-STREAM-013 for a device without streams, AI-STREAM-029 during a capture.
         EnvironmentProblem: AI-STREAM-020 to 028, the first problem of the report.
     """
     report = examine(device, patch=True)
     if not report.launches_follow:
         raise report.problems[0]
+    _ensured.made[torch.device(report.device)] = exchange_patch.changes()
     return report
+
+
+def is_ensured(device: torch.device) -> bool:
+    """Whether `ensure` succeeded for `device` in this thread, and no patch has changed since."""
+    return _ensured.made.get(device) == exchange_patch.changes()
 
 
 def _other_problems(device: torch.device) -> list[AscendInferError]:

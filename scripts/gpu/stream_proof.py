@@ -62,6 +62,7 @@ def main() -> int:
     report = stream.examine(device)
     result: dict[str, Any] = {"report": report.to_dict()}
     if report.passed:
+        stream.ensure(device)  # of this thread, before the capture
         read = environment_stream(device)
         result["captured"] = captured(device, read)
         result["thread"] = in_a_thread(device, read)

@@ -50,6 +50,7 @@ def in_a_thread(action: Callable[[], Any]) -> Any:
 
 def verdicts(report: stream.StreamReport) -> dict[str, Any]:
     """The parts of a report that differ between the programs."""
+    assert json.loads(json.dumps(report.to_dict()))["passed"] == report.passed
     return {
         "passed": report.passed,
         "patched": report.patched,
@@ -75,6 +76,10 @@ def clean() -> dict[str, Any]:
         followed = stream.call(read, x) == stream.call(read, weight) == side.npu_stream
     with torch.npu.graph(graph, stream=side):
         captured = torch.npu.is_current_stream_capturing() and read(x) == side.npu_stream
+    with torch.npu.graph(torch.npu.NPUGraph()):
+        x.mul_(2)  # this thread is ensured already, another one would be too late
+        captured = captured and stream.call(read, x) == true_stream()
+        late = code_of(lambda: stream.examine(NPU))
     thread = in_a_thread(lambda: stream.call(read, x) == true_stream())
     stream.undo()
     return {
@@ -85,6 +90,7 @@ def clean() -> dict[str, Any]:
         "second": second,
         "followed": followed,
         "captured": captured,
+        "in_capture": late,
         "thread": thread,
         "undone": getattr(torch.Tensor, ATTRIBUTE) is own and not stream.is_installed(),
         "after_undo": code_of(lambda: stream.examine(NPU).probe.passed or _raise(NPU)),

@@ -63,12 +63,13 @@ def test_a_table_without_the_optional_function_is_one():
     assert table_of(tensor_type(capsule)).ask(2, 0) == 0x40
 
 
-def test_tensors_of_one_device_and_of_the_cpu_are_a_launch():
+def test_a_launch_is_on_one_device_that_is_not_the_cpu():
     host, first, second = (
-        SimpleNamespace(device=torch.device(name)) for name in ("cpu", "cuda:0", "cuda:1")
+        SimpleNamespace(device=torch.device(name), is_cpu=name == "cpu")
+        for name in ("cpu", "cuda:0", "cuda:1")
     )
-    assert device_of([host, first, first]) == torch.device("cuda", 0)
-    for tensors in ([host], [], [first, second]):
+    assert device_of([first, first]) == torch.device("cuda", 0)
+    for tensors in ([host], [], [first, second], [host, first], [first, host]):
         with pytest.raises(UsageError) as caught:
             device_of(tensors)
         assert caught.value.code == "AI-STREAM-013"
