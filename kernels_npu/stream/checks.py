@@ -7,11 +7,14 @@ another table in this thread, which no look at `torch.Tensor` can reveal.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import importlib
 import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -79,12 +82,15 @@ def failed(problem: AscendInferError, asked: tuple[Asked, ...] = ()) -> Check:
 
 def probe(device: torch.device) -> Check:
     """Ask the table on `torch.Tensor` for the stream of `device`. Passes no tensor to tvm-ffi."""
+    # A torch without a table of its own is given one by the import of tvm-ffi.
+    with contextlib.suppress(ImportError, OSError):
+        importlib.import_module("tvm_ffi")
     try:
         table = table_of()
     except EnvironmentProblem as problem:
         return failed(problem)
     dlpack_type = kind_of(device).dlpack_type
-    return _ask(device, lambda: table.ask(dlpack_type, device.index), _wrong_table)
+    return _ask(device, partial(table.ask, dlpack_type, device.index), _wrong_table)
 
 
 def prove(device: torch.device) -> Check:
@@ -100,7 +106,7 @@ def prove(device: torch.device) -> Check:
     tensor = torch.empty(1, device=device)
     weight = torch.nn.Parameter(tensor, requires_grad=False)
     for argument in (tensor, weight):
-        check = _ask(device, lambda: read(argument), _wrong_kernel)  # noqa: B023 - called at once
+        check = _ask(device, partial(read, argument), _wrong_kernel)
         if not check.passed:
             break
     return check

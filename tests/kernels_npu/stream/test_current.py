@@ -10,6 +10,7 @@ import torch
 
 from kernels_npu.errors import EnvironmentProblem
 from kernels_npu.stream import current_raw_stream
+from tests.contracts.fake_torch_npu import SNAPSHOTS, FakeTorchNpu
 
 DEVICE = torch.device("cpu")  # only its index is read
 
@@ -43,6 +44,16 @@ def test_the_raw_accessor_is_asked_before_every_launch(install):
     assert current_raw_stream(torch.device("cpu", 1)) == 0x10
     assert current_raw_stream(torch.device("cpu", 1)) == 0x20
     assert calls == [1, 1]
+
+
+@pytest.mark.parametrize("snapshot", SNAPSHOTS, ids=lambda path: path.stem)
+def test_every_release_has_the_accessor_that_drains(monkeypatch, snapshot):
+    name = "torch_npu._C._npu_getCurrentRawStream"
+    fake = FakeTorchNpu(snapshot, {name: 0x40, "torch.npu.current_device": 1})
+    monkeypatch.setitem(sys.modules, "torch_npu", fake)
+    assert current_raw_stream(torch.device("cpu", 2)) == 0x40
+    assert current_raw_stream(DEVICE) == 0x40
+    assert fake.called(name) == [{"_0": 2}, {"_0": 1}]
 
 
 def test_a_device_without_index_is_the_current_one(install):
