@@ -35,6 +35,12 @@ def test_the_block_holds(check):
     assert check() == {}
 
 
+@pytest.mark.gpu
+def test_the_block_holds_on_cuda(program, call):
+    status, printed, _ = call(program("check_capture"), "--device", "cuda", "--json")
+    assert status == 0, printed
+
+
 def test_kernels_outside_the_graph_are_found(check):
     """The graph holds a copy of a result that was computed before."""
     kept = []
