@@ -2,7 +2,7 @@
 
 Sources: torch_npu's NPUStream.cpp, NPUGraph.cpp and documentation of environment variables
 (Ascend/pytorch); CANN's documentation of environment variables (hicann/runtime, docs/zh/env_vars);
-apache-tvm-ffi 0.1.12; set_env.sh of tile-ai/tilelang-ascend.
+apache-tvm-ffi 0.1.12; set_env.sh of tile-ai/tilelang-ascend; vllm/plugins (vllm-project/vllm).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Setting:
     """A value of a variable that has a consequence.
 
     value: as shown in the documentation. applies: to the value, None when the variable is not set.
-    effect: what happens. advice: what to do. needs: `torch_npu` or `adapter` when it only matters
-    where that is installed.
+    effect: what happens. advice: what to do. needs: `torch_npu`, `vllm-ascend` or `adapter` when it
+    only matters where that is installed.
     """
 
     variable: str
@@ -112,6 +112,14 @@ SETTINGS: tuple[Setting, ...] = (
         effect="torch_npu may load CANN's TVM beside tilelang's; the adapter's set_env.sh sets 1",
         advice="source tilelang-ascend's set_env.sh, or export ACL_OP_INIT_MODE=1",
         needs="adapter",
+    ),
+    Setting(
+        variable="VLLM_PLUGINS",
+        value="without `ascend`",
+        applies=lambda value: value is not None and "ascend" not in value.split(","),
+        effect="vllm loads the plugins of this list only, and so has no NPU",
+        advice="add ascend to VLLM_PLUGINS, or unset it",
+        needs="vllm-ascend",
     ),
     Setting(
         variable="ASCEND_GLOBAL_LOG_LEVEL",

@@ -90,7 +90,8 @@ CHECKS = (
         run=torch_builds.torch_npu,
         looks_at="an import in a child process, as `import torch` would do it",
         not_ok="broken: not importable (warning where there is no NPU and "
-        "TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps it out); warning: it sees no NPU",
+        "TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps it out), or it sees no NPU where there is one; "
+        "warning: a chip other than A2 and A3",
     ),
     Check(
         name="versions",

@@ -33,6 +33,7 @@ def _matters(setting: Setting, situation: Situation) -> bool:
     there = {
         "": True,
         "torch_npu": situation.torch_npu_installed,
+        "vllm-ascend": bool(situation.values("versions").get("vllm-ascend")),
         "adapter": situation.values("dialect").get("installed") == "adapter",
     }
     return there[setting.needs] and setting.applies(situation.environment.get(setting.variable))

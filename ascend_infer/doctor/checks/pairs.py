@@ -34,6 +34,13 @@ def versions(situation: Situation) -> Iterator[Finding]:
     if vllm_ascend:
         others = {"vllm": installed.get("vllm"), "torch_npu": npu_build, "CANN": cann}
         yield serving(vllm_ascend, others)
+    elif installed.get("vllm") and npu_build:
+        yield Finding(
+            name="versions: vllm-ascend",
+            verdict=WARNING,
+            evidence=f"vllm {installed['vllm']} beside torch_npu, but no vllm-ascend",
+            advice="install the vllm-ascend that belongs to this vllm: without it vllm has no NPU",
+        )
 
 
 def torch_pair(npu_build: str, torch_build: str) -> Finding:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from ascend_infer.doctor.report import ABSENT, AUTOLOAD, BROKEN, OK, WARNING, Finding, Situation
 from graphs.planning.streams import RESERVED
+from kernels_npu.errors import AscendInferError
+from kernels_npu.sim.soc import get_soc
 
 _MISSING = "No module named 'torch'"
 
@@ -71,17 +73,28 @@ def torch_npu(situation: Situation) -> Iterator[Finding]:
     elif not values["available"]:
         yield Finding(
             name=name,
-            verdict=WARNING,
+            verdict=situation.grave(),
             evidence=f"{values['version']} sees no NPU",
             advice="check `npu-smi info` and that CANN's set_env.sh was sourced",
         )
     else:
-        names = ", ".join(sorted(set(values["names"])))
+        names = sorted(set(values["names"]))
+        others = [chip for chip in names if not _has_adapter_kernels(chip)]
         yield Finding(
             name=name,
-            verdict=OK,
-            evidence=f"{values['version']}, {values['count']} NPU(s): {names}",
+            verdict=WARNING if others else OK,
+            evidence=f"{values['version']}, {values['count']} NPU(s): {', '.join(names)}",
+            advice=f"use an A2 or A3: the kernels here are not made for {', '.join(others)}"
+            if others
+            else "",
         )
+
+
+def _has_adapter_kernels(chip: str) -> bool:
+    try:
+        return get_soc(chip).platform in ("A2", "A3")
+    except AscendInferError:
+        return False
 
 
 def stream(situation: Situation) -> Iterator[Finding]:

@@ -59,5 +59,11 @@ def test_what_needs_an_installation_is_not_said_without_it():
     assert "is not set" in unset["environment variables: ACL_OP_INIT_MODE"].evidence
 
 
+@pytest.mark.parametrize(("value", "bad"), [("lora", True), ("", True), ("lora,ascend", False)])
+def test_plugins_of_vllm(value: str, bad: bool):
+    serving = diagnosis(HOST, {**VARIABLES, "VLLM_PLUGINS": value}, versions={"vllm-ascend": "1"})
+    assert ("environment variables: VLLM_PLUGINS" in found(serving)) is bad
+
+
 def test_what_stops_a_capture_is_said_before_one_is_tried():
     assert {rule.variable for rule in ENVIRONMENT} <= {s.variable for s in SETTINGS}
