@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import gzip
 import os
-import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -78,7 +78,7 @@ def line_blocks(
     progress: told the bytes of every block, of a compressed file those on disk.
     """
     try:
-        with _open(file) as (stream, position):
+        with _opened(file) as (stream, position):
             done = 0
             for number, lines in _split(_utf8(stream)):
                 yield number, lines
@@ -88,23 +88,15 @@ def line_blocks(
         unreadable.append(f"{file}: {getattr(error, 'strerror', None) or error}")
 
 
-class _open:
+@contextlib.contextmanager
+def _opened(file: str) -> Iterator[tuple[BinaryIO, Callable[[], int]]]:
     """A file as a stream of its text, and how far into it on disk the reading is."""
-
-    def __init__(self, file: str) -> None:
-        self._file = file
-
-    def __enter__(self) -> tuple[BinaryIO, Callable[[], int]]:
-        if self._file == "-":
-            self._raw: BinaryIO = open(sys.stdin.fileno(), "rb", closefd=False)
+    with open(0 if file == "-" else file, "rb", closefd=file != "-") as raw:
+        position = raw.tell if raw.seekable() else lambda: 0
+        if file.endswith(".gz"):
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)), position
         else:
-            self._raw = open(self._file, "rb")
-        if self._file.endswith(".gz"):
-            return cast(BinaryIO, gzip.GzipFile(fileobj=self._raw)), self._raw.tell
-        return self._raw, self._raw.tell if self._raw.seekable() else lambda: 0
-
-    def __exit__(self, *_: object) -> None:
-        self._raw.close()
+            yield raw, position
 
 
 def _utf8(stream: BinaryIO) -> Iterator[bytes]:

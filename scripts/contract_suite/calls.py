@@ -13,17 +13,13 @@ import ast
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from contract_suite.syntax import FUNCTIONS, bound_names
+from contract_suite.names import Names, declared, declared_parameter, is_device_module
+from contract_suite.syntax import FUNCTIONS, bound_names, signature_of
 from contract_suite.uses import DECLARED, ROOTS, Collection, Handover, Use, root_of
 
 FOLDERS = ("ascend_infer", "graphs", "profiling", "kernels_npu", "scripts/npu")
 #: The simulator stands in for these packages and does not call them.
 LEFT_OUT = ("kernels_npu/sim/",)
-#: Functions whose result is used further, and what it is on an NPU.
-RESULTS = {
-    "torch.get_device_module": "torch.npu",
-    "torch.npu.current_stream": "torch.npu.Stream",
-}
 #: Methods that only a stream has; streams travel untyped.
 STREAM_METHODS = frozenset({"wait_stream", "wait_event", "record_event", "npu_stream"})
 #: What the dialect module hands on.
@@ -59,42 +55,37 @@ class _Collector(ast.NodeVisitor):
     file: str
     offset: int
     found: Collection
-    #: What names denote, `self.x` included; of a parameter called torch_npu it is its name.
-    names: dict[str, str] = field(default_factory=lambda: {"torch_npu": "torch_npu"})
+    names: Names = field(default_factory=Names)
     #: Defaults of the parameters of the function around.
     defaults: dict[str, str] = field(default_factory=dict)
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
             top = alias.name.partition(".")[0]
-            self.names[alias.asname or top] = alias.name if alias.asname else top
+            self.names.known[alias.asname or top] = alias.name if alias.asname else top
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         for alias in node.names:
             name = f"{node.module}.{alias.name}"
             if node.module == "kernels_npu.dialect":
                 name = _DIALECT.get(alias.name, name)
-            self.names[alias.asname or alias.name] = name
+            self.names.known[alias.asname or alias.name] = name
             self._add(Use(name=name, file=self.file, line=node.lineno))
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        outer, outer_defaults = dict(self.names), self.defaults
+        outer, outer_defaults = dict(self.names.known), self.defaults
         arguments = node.args
-        plain = [*arguments.posonlyargs, *arguments.args]
-        every = [*plain, *arguments.kwonlyargs]
-        for argument in every:
-            self.names.pop(argument.arg, None)
-            declared = self._declared(argument.annotation)
-            if declared or _is_package(argument):
-                self.names[argument.arg] = declared or "torch_npu"
-        with_default = plain[len(plain) - len(arguments.defaults) :] if arguments.defaults else []
-        given = [*zip(with_default, arguments.defaults)]
-        given += [(a, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults) if d]
-        self.defaults = {argument.arg: ast.unparse(default) for argument, default in given}
+        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        self.names.declare(every)
+        self.defaults = {
+            parameter.name: parameter.default
+            for parameter in signature_of(arguments).parameters.values()
+            if parameter.default is not parameter.empty
+        }
         self._note_function(node.name, every)
         self.generic_visit(node)
-        kept = {key: value for key, value in self.names.items() if key.startswith("self.")}
-        self.names, self.defaults = {**outer, **kept}, outer_defaults
+        kept = {key: value for key, value in self.names.known.items() if key.startswith("self.")}
+        self.names.known, self.defaults = {**outer, **kept}, outer_defaults
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
@@ -112,41 +103,52 @@ class _Collector(ast.NodeVisitor):
             if not (isinstance(statement, FUNCTIONS) and statement.name == "__init__"):
                 self.visit(statement)
             if isinstance(statement, ast.AnnAssign):
-                for name in bound_names(statement) & self.names.keys():
-                    self.names[f"self.{name}"] = self.names[name]
+                for name in bound_names(statement) & self.names.known.keys():
+                    self.names.known[f"self.{name}"] = self.names.known[name]
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)
         values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
-        if any(map(_is_device_module, values)):
+        if any(map(is_device_module, values)):
             self._hand_over(node, None, 0)
         for target in node.targets:
-            if isinstance(target, ast.Tuple) and len(target.elts) == len(values):
-                for element, value in zip(target.elts, values):
-                    self._bind(element, self._denotes(value))
-            else:
-                self._bind(target, self._denotes(node.value))
+            self.names.bind(target, node.value)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         self.generic_visit(node)
-        denoted = self._denotes(node.value) if node.value else None
-        self._bind(node.target, self._declared(node.annotation) or denoted)
+        self.names.bind(node.target, node.value, declared(node.annotation))
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self.visit(node.value)
+        self.names.bind(node.target, node.value)
+
+    def visit_List(self, node: ast.List | ast.Set) -> None:
+        self.generic_visit(node)
+        if any(map(self.names.is_namespace, node.elts)):
+            self._hand_over(node, None, 0)
+
+    visit_Set = visit_List
+
+    def visit_Dict(self, node: ast.Dict) -> None:
+        self.generic_visit(node)
+        if any(map(self.names.is_namespace, node.values)):
+            self._hand_over(node, None, 0)
 
     def visit_Return(self, node: ast.Return) -> None:
         if node.value is not None:
             self.visit(node.value)
-            if self._is_namespace(node.value):
+            if self.names.is_namespace(node.value):
                 self._hand_over(node, None, 0)
 
     def visit_Call(self, node: ast.Call) -> None:
-        name = self._denotes(node.func)
+        name = self.names.denotes(node.func)
         if isinstance(node.func, ast.Attribute) and node.func.attr in STREAM_METHODS:
             name = f"torch.npu.Stream.{node.func.attr}"
         if name:
             self._add(self._call(name, node))
             self._visit_inner(node.func)
         else:
-            asked = self._asked(node)
+            asked = self.names.asked(node)
             if asked:
                 optional = len(node.args) == 3 or ast.unparse(node.func) == "hasattr"
                 self._add(Use(name=asked, file=self.file, line=node.lineno, optional=optional))
@@ -154,15 +156,15 @@ class _Collector(ast.NodeVisitor):
         function = ast.unparse(node.func).rpartition(".")[2]
         for position, argument in enumerate(node.args):
             self.visit(argument)
-            if self._is_namespace(argument) and function not in _HARMLESS:
+            if self.names.is_namespace(argument) and function not in _HARMLESS:
                 self._hand_over(node, function, position)
         for keyword in node.keywords:
             self.visit(keyword.value)
-            if self._is_namespace(keyword.value):
+            if self.names.is_namespace(keyword.value):
                 self._hand_over(node, function, keyword.arg or "**")
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        name = self._denotes(node)
+        name = self.names.denotes(node)
         if name and isinstance(node.ctx, ast.Load):
             self._add(Use(name=name, file=self.file, line=node.lineno))
         self._visit_inner(node)
@@ -182,38 +184,6 @@ class _Collector(ast.NodeVisitor):
             node = node.value
         if not isinstance(node, ast.Name):
             self.visit(node)
-
-    def _denotes(self, node: ast.expr | None) -> str | None:
-        if isinstance(node, ast.Name):
-            return self.names.get(node.id)
-        if isinstance(node, ast.IfExp):
-            return self._denotes(node.body) or self._denotes(node.orelse)
-        if isinstance(node, ast.Attribute):
-            known = self.names.get(ast.unparse(node))
-            if known is None and _is_device_module(node.value):
-                return f"torch.npu.{node.attr}"
-            base = known or self._denotes(node.value)
-            return known or (f"{base}.{node.attr}" if base else None)
-        if isinstance(node, ast.Call):
-            called = self._denotes(node.func)
-            if called in RESULTS:
-                return RESULTS[called]
-            if called and called.rpartition(".")[2][:1].isupper():
-                return called  # an instance is asked for the names of its class
-            return self._asked(node)
-        return None
-
-    def _asked(self, node: ast.Call) -> str | None:
-        """`getattr` and `hasattr` with a constant, `importlib.import_module` of one."""
-        function = ast.unparse(node.func)
-        texts = [a.value for a in node.args if isinstance(a, ast.Constant)]
-        constant = next((text for text in texts if isinstance(text, str)), None)
-        if constant is None:
-            return None
-        if function == "importlib.import_module":
-            return constant
-        base = self._denotes(node.args[0]) if function in ("getattr", "hasattr") else None
-        return f"{base}.{constant}" if base else None
 
     def _call(self, name: str, node: ast.Call) -> Use:
         keywords = {k.arg: k.value for k in node.keywords if k.arg}
@@ -244,36 +214,13 @@ class _Collector(ast.NodeVisitor):
         if defaults:
             self._add(replace(use, positional=required))
 
-    def _declared(self, annotation: ast.expr | None) -> str | None:
-        if annotation is None:
-            return None
-        words = ast.unparse(annotation).split(" | ")
-        return next((DECLARED[word] for word in words if word in DECLARED), None)
-
-    def _bind(self, target: ast.expr, name: str | None) -> None:
-        for element in target.elts if isinstance(target, ast.Tuple) else ():
-            self._bind(element, None)
-        if isinstance(target, (ast.Name, ast.Attribute)):
-            if name:
-                self.names[ast.unparse(target)] = name
-            else:
-                self.names.pop(ast.unparse(target), None)
-
-    def _is_namespace(self, node: ast.expr) -> bool:
-        return _is_device_module(node) or self._denotes(node) in (
-            "torch.npu",
-            "torch_npu.npu",
-            "torch_npu",
-        )
-
     def _note_function(self, name: str, arguments: list[ast.arg]) -> None:
         kept = [p for p in arguments if p.arg not in ("self", "cls")]
-        declared = [self._declared(p.annotation) or _is_package(p) for p in kept]
-        parameters = [(p.arg, bool(known)) for p, known in zip(kept, declared)]
+        parameters = [(p.arg, declared_parameter(p) is not None) for p in kept]
         self.found.functions.setdefault(name, []).append(parameters)
 
     def _hand_over(
-        self, node: ast.stmt | ast.Call, function: str | None, argument: int | str
+        self, node: ast.stmt | ast.expr, function: str | None, argument: int | str
     ) -> None:
         line = node.lineno + self.offset
         handover = Handover(file=self.file, line=line, function=function, argument=argument)
@@ -286,21 +233,3 @@ class _Collector(ast.NodeVisitor):
         if root_of(name) is None or name in _CUDA_ONLY or name in ROOTS:
             return
         self.found.uses.append(replace(use, name=name, line=use.line + self.offset))
-
-
-def _is_package(parameter: ast.arg) -> bool:
-    """A parameter called torch_npu is the package, unless its annotation is of something else."""
-    annotation = parameter.annotation and ast.unparse(parameter.annotation)
-    return parameter.arg == "torch_npu" and annotation in (None, "Any", "ModuleType")
-
-
-def _is_device_module(node: ast.expr) -> bool:
-    """`getattr(torch, kind)`: some device's module, unless an annotation says otherwise."""
-    if isinstance(node, ast.IfExp):
-        return _is_device_module(node.body) or _is_device_module(node.orelse)
-    return (
-        isinstance(node, ast.Call)
-        and ast.unparse(node.func) == "getattr"
-        and ast.unparse(node.args[0]) == "torch"
-        and not isinstance(node.args[1], ast.Constant)
-    )

@@ -68,6 +68,7 @@ def run(tmp_path, capsys, monkeypatch):
         ("torch_npu.npu_norm(1)\ndef f(torch_npu: str): torch_npu.partition('.')", None),
         ("torch_npu.npu_norm(1)\ntorch_npu, other = versions()\ntorch_npu.partition('.')", None),
         ("module, other = torch_npu.npu, 1\nmodule.graf()", "torch.npu.graf: no such name"),
+        ("if (ns := torch_npu.npu): ns.graf()", "torch.npu.graf: no such name"),
         ("async def f(ns: TorchNamespace): ns.graf()", "torch.npu.graf: no such name"),
         ("getattr(torch, kind).graf()", "torch.npu.graf: no such name"),
         ("f = '''\\nimport torch_npu\\ntorch_npu.npu.graf()\\n'''", "a.py:4: torch.npu.graf"),
@@ -101,6 +102,9 @@ def test_a_wrong_call_is_found_and_a_right_one_is_not(run, line, complaint):
         ("class A:\n ns: TorchNamespace\n def f(self): return self.ns", True),
         ("class A:\n ns: TorchNamespace\n def f(self): return self.ns.graph(1)", False),
         ("unknown(torch_npu.npu)", True),
+        ("kinds = {'npu': torch_npu.npu}", True),
+        ("kinds = [torch_npu.npu, 3]", True),
+        ("kinds = [torch_npu.npu.graph, 3]", False),
         ("hasattr(torch_npu.npu, 'graph')", False),
     ],
 )

@@ -150,7 +150,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(UsageError, match="AI-CLI-004"):
         diagnose_logs([str(tmp_path / "absent")])
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", "good.log")
 
     monkeypatch.setattr("ascend_infer.diagnose.reader.open", refuse, raising=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import random
@@ -17,6 +16,7 @@ from ascend_infer.cli import main
 from ascend_infer.diagnose import diagnose_logs
 from kernels_npu.errors import UsageError
 
+ROOT = str(Path(__file__).resolve().parents[3])
 LINE = "[ERROR] RUNTIME(1,py):2026-03-10-16:49:31.543.228 [a.cc:1]7 f:retCode=507015"
 
 
@@ -106,12 +106,21 @@ def test_folders_that_may_not_be_listed(tmp_path: Path, monkeypatch: pytest.Monk
         diagnose_logs([str(secret)])
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "in").write_text(f"x\n{LINE}\n")
-    with open(tmp_path / "in") as stream:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream.buffer))
-        (group,) = diagnose_logs(["-"]).groups
-    assert group.where == "-:2"
+@pytest.mark.parametrize("closed", [False, True])
+def test_standard_input(closed: bool) -> None:
+    command = [sys.executable, "-m", "ascend_infer", "diagnose", "--json", "-"]
+    shell = ["sh", "-c", 'exec "$@" <&-', "sh"] if closed else []
+    done = subprocess.run(
+        [*shell, *command],
+        input=f"x\n{LINE}\n".encode(),
+        env={**os.environ, "PYTHONPATH": ROOT},
+        capture_output=True,
+    )
+    answer = json.loads(done.stdout)
+    if closed:
+        assert done.returncode == 2 and answer["error"]["code"] == "AI-CLI-004"
+    else:
+        assert done.returncode == 1 and answer["cause"]["where"] == "-:2"
 
 
 @pytest.mark.slow
@@ -143,10 +152,9 @@ def test_two_gigabytes(tmp_path: Path, errors: float) -> None:
         "print(json.dumps([sum(g.count for g in found.groups), found.dropped,\n"
         "                  time.process_time(), peak / 1024]))\n"
     )
-    root = str(Path(__file__).resolve().parents[3])
     done = subprocess.run(
         [sys.executable, "-c", program, str(log)],
-        env={**os.environ, "PYTHONPATH": root},
+        env={**os.environ, "PYTHONPATH": ROOT},
         stdout=subprocess.PIPE,
         check=True,
     )
