@@ -12,6 +12,16 @@ from ascend_infer.diagnose.text_codes import FAMILIES, TEXT_CODES
 CODES = {**RUNTIME_CODES, **TEXT_CODES}
 
 
+def explains_exceptions(explanation: Explanation) -> bool:
+    """Whether an error that stands below an exception no table knows is what it was raised for.
+
+    Codes with letters stand in the texts of exceptions. A number that follows others is another
+    call's, mostly that of the end of the capture in which the exception was raised.
+    """
+    role = explanation.role
+    return role is Role.CAUSE or (role is Role.FOLLOWER and explanation.key in TEXT_CODES)
+
+
 def explain(code: str) -> Explanation:
     """The code's row, its family's, or an explanation that says that it is unknown."""
     row = CODES.get(code)

@@ -64,17 +64,22 @@ class ErrorGroup:
         }
 
 
+def _empty() -> ErrorGroup:
+    return ErrorGroup(
+        explanation=Explanation(key="", meaning="", fix=""),
+        place="",
+        where="",
+        time="",
+        text="",
+        frame=None,
+        timed=False,
+        exception=False,
+        count=0,
+    )
+
+
 #: Stands for a shape of lines that was not met before.
-UNSEEN = ErrorGroup(
-    explanation=Explanation(key="", meaning="", fix=""),
-    place="",
-    where="",
-    time="",
-    text="",
-    frame=None,
-    timed=False,
-    exception=False,
-)
+UNSEEN = _empty()
 
 
 @dataclass(kw_only=True)
@@ -82,14 +87,14 @@ class Groups:
     """All groups by kind and place."""
 
     captures: CaptureEvidence = field(default_factory=CaptureEvidence)
-    #: Errors of kinds beyond those that are kept.
-    dropped: int = 0
+    #: Errors of kinds beyond those that are kept: only their number counts.
+    rest: ErrorGroup = field(default_factory=_empty)
     _groups: dict[tuple[str, str], ErrorGroup] = field(default_factory=dict)
 
     def add(
         self, error: LogError, *, file: str, number: int, time: str, frame: str | None
-    ) -> ErrorGroup | None:
-        """Count an error; its group, or None where no further one is kept."""
+    ) -> ErrorGroup:
+        """Count an error; its group, which is `rest` where no further one is kept."""
         key = (error.explanation.key, error.place)
         where = f"{file}:{number}"
         group = self._groups.get(key)
@@ -100,8 +105,8 @@ class Groups:
                 group.frame = frame or group.frame
             return group
         if len(self._groups) >= _MOST_GROUPS:
-            self.dropped += 1
-            return None
+            self.rest.count += 1
+            return self.rest
         group = ErrorGroup(
             explanation=error.explanation,
             place=error.place,

@@ -78,5 +78,5 @@ def diagnose_logs(paths: Iterable[str], reporter: Reporter | None = None) -> Log
             "AI-CLI-004", "; ".join(diagnosis.unreadable[:5]), fix="make the logs readable"
         )
     diagnosis.groups = groups.in_order()
-    diagnosis.captures, diagnosis.dropped = groups.captures, groups.dropped
+    diagnosis.captures, diagnosis.dropped = groups.captures, groups.rest.count
     return diagnosis

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
+from ascend_infer.diagnose.catalogue import explains_exceptions
 from ascend_infer.diagnose.codes import Role
 from ascend_infer.diagnose.events import (
     TRACEBACK,
@@ -42,6 +43,8 @@ _LETTERS = re.compile(rb"\bE(?:[A-Z]|RR)?(?![A-Za-z_])")
 _MOST_SHAPES = 50_000
 #: How far back an error without a time looks for one.
 _BACK = 200
+#: Lines that the text of one exception may have.
+_TEXT = 40
 
 _Shape: TypeAlias = "bytes | tuple[bytes, ...]"
 
@@ -146,8 +149,6 @@ class FileScan:
             time=time,
             frame=self._frame(error, prefix, number),
         )
-        if group is None:
-            return
         if not time and not group.time:
             self._without_time.append(group)
         self._relate(error, group, prefix, number)
@@ -164,20 +165,20 @@ class FileScan:
     def _relate(self, error: LogError, group: ErrorGroup, prefix: str, number: int) -> None:
         """What this error says of the ones before it in this file."""
         key, role = error.explanation.key, error.explanation.role
-        if self._first not in (None, key):
-            group.preceded = True
-        if role is not Role.SYMPTOM:
-            self._first = self._first or key
         if error.exception:
             unexplained = role is Role.UNKNOWN and group.count == 1
             self._unexplained = (group, prefix, number) if unexplained else None
-        elif self._unexplained and not error.plog and role is Role.CAUSE:
+        elif self._unexplained and not error.plog and explains_exceptions(error.explanation):
             raised, its_prefix, line = self._unexplained
-            if its_prefix == prefix and self._raised_at < line and number - line <= _BACK:
+            if its_prefix == prefix and self._raised_at < line and number - line <= _TEXT:
                 raised.explained_by = key
                 if self._first == raised.explanation.key:
                     self._first = key
             self._unexplained = None
+        if self._first not in (None, key):
+            group.preceded = True
+        if role is not Role.SYMPTOM:
+            self._first = self._first or key
 
     def _time_before(self, lines: list[bytes], index: int) -> str:
         for line in reversed(lines[max(self._looked_at, index - _BACK) : index]):

@@ -54,6 +54,11 @@ _ROWS: tuple[tuple[str, str, str, str, Role, str], ...] = (
     ("kernel-exception", r"there is an? [\w+ ]*(?:error )?exception, core id",
      "a kernel raised an exception on a core; the next lines name its kind", KERNEL, _C,
      _RUNTIME),
+    ("collective-timeout", r"Watchdog caught collective operation timeout"
+     r"|[Tt]he wait execution of the Notify register times out",
+     "a communication waited longer than its limit for another rank",
+     "compare the ranks' first errors: the one that is silent has failed or is late", _C,
+     "torch_npu ProcessGroupHCCL, HCCL"),
     ("replay-without-capture", r"without a preceding successful capture",
      "a graph is replayed whose capture failed", "look for the error of the capture", _F,
      _TORCH_NPU),

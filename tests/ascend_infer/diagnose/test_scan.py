@@ -61,6 +61,20 @@ def test_counts_are_those_of_looking_at_every_line(
         assert group.text[:40] in lines[number - 1]
 
 
+def test_errors_of_further_kinds_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ascend_infer.diagnose.groups._MOST_GROUPS", 3)
+    rng = random.Random(9)
+    lines = [rng.choice((plog, screen))(rng, number // 60) for number in range(3000)]
+    errors = sum(parse_error(split_prefix(line)[1]) is not None for line in lines)
+    log = tmp_path / "a.log"
+    log.write_text("\n".join(lines))
+    diagnosis = diagnose_logs([str(log)])
+    assert len(diagnosis.groups) == 3 and diagnosis.dropped > errors / 2
+    assert sum(group.count for group in diagnosis.groups) + diagnosis.dropped == errors
+
+
 def test_the_earliest_of_a_kind_is_shown_though_it_comes_later(tmp_path: Path) -> None:
     """As where the logs of two ranks were appended to each other."""
     line = "[ERROR] RUNTIME(1,):2026-03-10-16:49:{}.543.228 [a.cc:1]7 f:retCode=507015\n"
