@@ -106,7 +106,8 @@ def stream(situation: Situation) -> Iterator[Finding]:
     yield Finding(
         name=name,
         verdict=BROKEN if why else OK,
-        evidence=why or f"current stream of npu:0 is {values['handle']:#x}",
+        evidence=why
+        or f"the current stream of npu:0 is {values['handle']:#x}, read by {values['accessor']}",
         advice=(values.get("fix") or "see docs/streams.md") if why else "",
     )
 

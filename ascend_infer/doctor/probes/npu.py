@@ -29,21 +29,25 @@ def package() -> dict[str, Any]:
 
 
 def stream() -> dict[str, Any]:
-    """The handle that a launch on the first NPU would get."""
+    """The handle that a launch on the first NPU would get, and how it is read."""
     if not _installed():
         return {"installed": False}
     import torch
     import torch_npu
 
     from kernels_npu.errors import AscendInferError
-    from kernels_npu.stream import current_raw_stream
+    from kernels_npu.stream import current_raw_stream, raw_accessor
 
     if not torch_npu.npu.is_available():
         return {"installed": False}
+    torch_npu.npu.set_device(0)  # as the first tensor would
     try:
-        return {"installed": True, "handle": current_raw_stream(torch.device("npu:0"))}
+        handle = current_raw_stream(torch.device("npu:0"))
     except AscendInferError as error:
         return {"installed": True, "handle": 0, "why": error.what, "fix": error.fix}
+    cheap = raw_accessor(torch_npu) is not None
+    accessor = "_C._npu_getCurrentRawStream" if cheap else "Stream.npu_stream"
+    return {"installed": True, "handle": handle, "accessor": accessor}
 
 
 def free_streams() -> dict[str, Any]:

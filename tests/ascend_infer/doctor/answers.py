@@ -52,7 +52,7 @@ HOST: dict[str, dict[str, Any]] = {
         "count": 2,
         "names": ["Ascend910B3", "Ascend910B3"],
     },
-    "stream": {"installed": True, "handle": 0xABC0},
+    "stream": {"installed": True, "handle": 0xABC0, "accessor": "Stream.npu_stream"},
     "streams": {"installed": True, "code": 0, "free": 1900},
     "tvm_ffi": {"installed": True, "follows": True, "patched": True, "problems": []},
     "versions": {**HEALTHY["versions"], "torch": "2.12.0", "torch_npu": "2.12.0"},

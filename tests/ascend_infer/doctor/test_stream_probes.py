@@ -31,6 +31,9 @@ def answers() -> list[dict[str, Any]]:
 
 def test_a_launch_gets_a_handle(answers):
     assert answers[0]["handle"] > 0
+    assert answers[0]["accessor"] == "Stream.npu_stream"
+    finding = found(diagnosis(HOST, stream=answers[0]))["stream of a launch"]
+    assert finding.verdict == "ok" and "read by Stream.npu_stream" in finding.evidence
 
 
 def test_tvm_ffi_kernels_follow_after_a_patch(answers):
