@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ascend_infer.diagnose.catalogue import explain
 from ascend_infer.diagnose.codes import Explanation, Role
-from ascend_infer.diagnose.signatures import ANY_SIGNATURE, recognise
+from ascend_infer.diagnose.signatures import recognise
 
 _PLOG = re.compile(
     r"\[(?P<level>[A-Z]+)\] ?(?P<module>\w+)\((?P<pid>\d+),[^)]*\):(?P<time>[\d:.-]{19,27}) ?"
@@ -23,15 +23,12 @@ _SCREEN_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[- T](\d\d:\d\d:\d\d)")
 _WORD = r"(?:[Cc]ode|[Rr]et|[Rr]esult|[Ee]rr(?:or)?|return|status)[A-Za-z_ ]{0,12}[\s:=,(\[]*"
 _NUMBER = re.compile(_WORD + r"(?:(?<!\d)([125]07\d{3})(?!\d)|0[xX]0*([0-9a-fA-F]{5})\b)")
 _RUNTIME_CODE = re.compile(r"[125]07\d{3}")
-_TEXT_CODE = re.compile(r"\b(ERR\d{5}|E(?:[A-Z]\d{4}|[1-9]\d{4}))(?=[:)\]!\s]|$)")
+# It begins with a letter and looks back afterwards: so the search is one for that letter.
+_TEXT_CODE = re.compile(r"E(?<!\wE)(?:RR\d{5}|[A-Z]\d{4}|[1-9]\d{4})(?=[:)\]!\s]|$)")
 _EXCEPTION = re.compile(
     r"([A-Za-z_][\w.]*(?:Error|Exception|Expired|Interrupt|Exit|OutOfMemory)|Exception)(?:: |:?$)"
 )
 _FRAME = re.compile(r'\s*File "([^"]+)", line (\d+)')
-_MAY_MATTER = re.compile(
-    rf"rror|ERROR|CRITICAL|xception|Expired|Interrupt|Exit|{_TEXT_CODE.pattern}|[125]07\d{{3}}|0x"
-    rf"|{ANY_SIGNATURE.pattern}"
-)
 TRACEBACK = "Traceback (most recent call last)"
 
 
@@ -87,8 +84,6 @@ def parse_error(text: str) -> LogError | None:
             text=message[:400],
             plog=True,
         )
-    if not _MAY_MATTER.search(text):
-        return None
     message = text.strip()
     exception = _EXCEPTION.match(text)
     explanation = _explained(message)
@@ -114,10 +109,14 @@ def _explained(message: str) -> Explanation | None:
     signature = recognise(message)
     if signature is not None:
         return signature
-    for found in _NUMBER.finditer(message):
+    for found in _NUMBER.finditer(message) if _has_number(message) else ():
         # Hexadecimal return codes are the same numbers: 0x7bc87 is 507015.
         code = found[1] or str(int(found[2], 16))
         if _RUNTIME_CODE.fullmatch(code):
             return explain(code)
     named = _TEXT_CODE.search(message)
-    return explain(named[1]) if named else None
+    return explain(named[0]) if named else None
+
+
+def _has_number(message: str) -> bool:
+    return "07" in message or "0x" in message or "0X" in message

@@ -27,15 +27,12 @@ class ErrorGroup:
     timed: bool
     exception: bool
     count: int = 1
+    #: The time as it stands in the runtime's log, for comparison with many lines.
+    time_bytes: bytes = b""
     #: Something of another kind failed before it in its log.
     preceded: bool = False
     #: The code that the text of this exception names below it.
     explained_by: str | None = None
-
-    @property
-    def time_bytes(self) -> bytes:
-        """The time as it stands in the runtime's log."""
-        return b"):" + self.time.encode()
 
     @property
     def role(self) -> Role:
@@ -102,6 +99,7 @@ class Groups:
             group.count += 1
             if time and (not group.time or time < group.time):
                 group.time, group.where, group.text = time, where, error.text
+                group.time_bytes = b"):" + time.encode()
                 group.frame = frame or group.frame
             return group
         if len(self._groups) >= _MOST_GROUPS:
@@ -115,6 +113,7 @@ class Groups:
             text=error.text,
             frame=frame,
             timed=error.plog,
+            time_bytes=b"):" + time.encode(),
             exception=error.exception,
         )
         self._groups[key] = group

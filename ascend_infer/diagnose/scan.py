@@ -22,6 +22,7 @@ from ascend_infer.diagnose.events import (
     split_prefix,
 )
 from ascend_infer.diagnose.groups import UNSEEN, ErrorGroup, Groups
+from ascend_infer.diagnose.signatures import WORDS
 from ascend_infer.diagnose.tracebacks import Tracebacks
 
 #: What is looked at of one line.
@@ -37,8 +38,8 @@ _HEXADECIMAL = b"0123456789abcdefABCDEF"
 _CODE_DIGITS = 5
 #: Whatever tells codes apart that have one shape.
 _NUMBERS = re.compile(rb"[125]07\d{3}")
-_NAMES = re.compile(rb"\bE(?:[A-Z]|RR)?\d{4,5}\b")
-_LETTERS = re.compile(rb"\bE(?:[A-Z]|RR)?(?![A-Za-z_])")
+_NAMES = re.compile(rb"E(?<!\wE)(?:[A-Z]|RR)?\d{4,5}\b")
+_WORDS = tuple(word.encode() for word in WORDS)
 #: Shapes that are kept; a log of more kinds is looked at more often.
 _MOST_SHAPES = 50_000
 #: How far back an error without a time looks for one.
@@ -57,8 +58,6 @@ class FileScan:
         self._groups = groups
         #: What a shape led to: a group to count in, None for nothing.
         self._known: dict[_Shape, ErrorGroup | None] = {}
-        #: Whether codes with letters may differ between lines of a shape.
-        self._lettered: dict[bytes, bool] = {}
         self._tracebacks = Tracebacks()
         self._time = ""
         #: The kind of error that this file has first.
@@ -73,37 +72,45 @@ class FileScan:
 
     def read(self, first: int, lines: list[bytes]) -> None:
         """Look at a block of lines, of which the first has the number `first`."""
-        known, lettered = self._known, self._lettered
+        known = self._known
         self._looked_at = 0
         for index, line in enumerate(lines):
             if line.startswith(_QUIET):
                 if _CAPTURE in line:
                     self._groups.captures.add(line)
                 continue
+            if len(line) > _LINE:
+                self._look_at(line, None, first + index, lines, index)
+                continue
             codes: list[bytes] = []
-            text, time = line, b""
+            text, time, plain = line, b"", -1
             start = line.find(_TIME)
-            if start >= 0:  # the runtime's: (pid,name):time [place]
+            if start >= 0:  # the runtime's: module(pid,name):time [place]message
                 end = start + _TIME_LENGTH
                 time = line[start:end]
-                codes.append(line[end : line.find(b"]", end)])
-            if b"0x" in line:
-                text, *rest = line.split(b"0x")
-                for part in rest:
-                    after = part.lstrip(_HEXADECIMAL)
-                    text += after
+                stop = line.find(b"]", end)
+                codes = [line[: line.rfind(b"(", 0, start)], line[end:stop]]
+                plain = len(codes)
+                text = line[stop:]
+            if b"0x" in text:
+                parts = text.split(b"0x")
+                for place in range(1, len(parts)):
+                    part = parts[place]
+                    parts[place] = after = part.lstrip(_HEXADECIMAL)
                     if len(part) - len(after) == _CODE_DIGITS:
                         codes.append(part[:_CODE_DIGITS])
-            bare = text.translate(None, _DIGITS)
+                text = b"".join(parts)
             if b"07" in text:
                 codes += _NUMBERS.findall(text)
-            named = lettered.get(bare)
-            if named is None:
-                named = lettered[bare] = bool(_LETTERS.search(bare))
-            if named:
+            if b"E" in text:
                 codes += _NAMES.findall(text)
+            bare = text.translate(None, _DIGITS)
             shape: _Shape = (bare, *codes) if codes else bare
             met = known.get(shape, UNSEEN)
+            if met is UNSEEN and len(codes) == plain and not any(map(text.__contains__, _WORDS)):
+                # Nothing in the message decides: what is new about it is only prose.
+                shape = (b"", *codes)
+                met = known.get(shape, UNSEEN)
             if met is None:
                 continue
             if met is not UNSEEN and (not met.timed or time >= met.time_bytes):
@@ -111,14 +118,11 @@ class FileScan:
                 if met.exception:
                     self._raised_at = first + index
                 continue
-            if len(lettered) > _MOST_SHAPES:
-                known.clear()
-                lettered.clear()
             self._look_at(line, shape, first + index, lines, index)
         self._time_before(lines, len(lines))
 
     def _look_at(
-        self, line: bytes, shape: _Shape, number: int, lines: list[bytes], index: int
+        self, line: bytes, shape: _Shape | None, number: int, lines: list[bytes], index: int
     ) -> None:
         if _CAPTURE in line and self._groups.captures.add(line):
             return
@@ -135,7 +139,7 @@ class FileScan:
         if error is None and len(line) > _LINE:
             error = parse_error(_part_that_matters(line))
         if error is None:
-            self._known[shape] = None
+            self._know(shape, None)
             return
         time = error.time or self._time_before(lines, index)
         if time and self._without_time:
@@ -152,6 +156,13 @@ class FileScan:
         if not time and not group.time:
             self._without_time.append(group)
         self._relate(error, group, prefix, number)
+        self._know(shape, group)
+
+    def _know(self, shape: _Shape | None, group: ErrorGroup | None) -> None:
+        if shape is None:
+            return
+        if len(self._known) >= _MOST_SHAPES:
+            self._known.clear()
         self._known[shape] = group
 
     def _frame(self, error: LogError, prefix: str, number: int) -> str | None:

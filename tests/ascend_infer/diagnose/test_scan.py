@@ -12,6 +12,7 @@ from ascend_infer.diagnose import diagnose_logs, scan
 from ascend_infer.diagnose.events import parse_error, split_prefix
 
 CALLS = ("Alloc sq cq fail", "AllocTask:Unsupported", "Setup failed", "rtMemcpy failed", "x")
+WORDS = ("", "stream", "".join(random.Random(3).sample("abdfghijklmno", 9)), "Extra", "0x12")
 CODES = ("507015", "0x7bc87", "207008", "0x7020023", "EE9999:", "EZ1001:", "ERR00100 PTA", "17")
 
 
@@ -19,8 +20,8 @@ def plog(rng: random.Random, second: int) -> str:
     time = f"2026-03-10-16:49:{second:02}.{rng.randrange(1000):03}.{rng.randrange(1000):03}"
     return (
         f"[{rng.choice(('ERROR', 'INFO', 'ERROR'))}] RUNTIME({rng.randrange(9999)},python):{time} "
-        f"[a.cc:{rng.randrange(4)}]{rng.randrange(999)} {rng.choice(CALLS)}, stream_id="
-        f"{rng.randrange(2000)}, addr={rng.getrandbits(rng.choice((12, 48))):#x}, "
+        f"[a.cc:{rng.randrange(4)}]{rng.randrange(999)} {rng.choice(CALLS)} {rng.choice(WORDS)}, "
+        f"sid={rng.randrange(2000)}, addr={rng.getrandbits(rng.choice((12, 48))):#x}, "
         f"retCode={rng.choice(CODES)}"
     )
 
