@@ -14,7 +14,7 @@ from kernels_npu.sim.machine.block_state import BlockState
 from kernels_npu.sim.machine.findings import ERROR, WARNING, Finding
 from kernels_npu.sim.machine.instruction import AnyArray
 from kernels_npu.sim.machine.operands import View
-from kernels_npu.sim.machine.shadow import CORES, Cell, ShadowMemory
+from kernels_npu.sim.machine.shadow import CORES, Cell, ElementTrace, ShadowMemory
 from kernels_npu.sim.machine.sites import Footprint, Site
 
 
@@ -157,21 +157,19 @@ class SiteCheck:
     # ------------------------------------------------------------------ for stretches
 
     @property
-    def racing(self) -> Sequence[tuple[bool, Cell]]:
-        """(write, cell) of the constant ranges that can have a race."""
+    def racing(self) -> Sequence[tuple[bool, Cell, ElementTrace | None]]:
+        """The constant ranges that can have a race; see `stretch_effect.Access`."""
         assert self._constant is not None
-        return [(write, cell) for write, cell, _ in self._constant.racing]
+        ranges = self._constant.racing
+        return [
+            (write, cell, memory.elements if memory else None) for write, cell, memory in ranges
+        ]
 
     def is_settled(self) -> bool:
         """Whether another execution would find the constant ranges written, and leave them so."""
         touched, state = self._constant, self.state
         assert touched is not None
         return touched.written_in == state.serial and touched.losses == state.losses.count
-
-    def meets_elements(self) -> bool:
-        """Whether the scalar unit touches single elements of a memory with constant ranges."""
-        assert self._constant is not None
-        return any(s is not None and s.elements is not None for _, _, s in self._constant.racing)
 
     # ------------------------------------------------------------------ hot path
 

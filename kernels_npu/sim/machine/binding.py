@@ -96,8 +96,7 @@ def bind_core(
     counts = [0] * len(program.sites)
     gm_bytes = [0] * len(program.sites)
     if checks.redundancy and checks.races and not state.auto_sync:
-        watch = SyncWatch(program.sites, counts)
-        runtime.watch = None if watch.done else watch
+        runtime.start_watch(SyncWatch(program.sites, counts))
     queues = PipeQueues(runtime) if program.deferred else None
     names: dict[str, object] = {
         **_SERVICES,

@@ -37,6 +37,8 @@ class CoreRuntime(CoreReports):
         self.console = Console(CORES[core])
         #: counts what flags and barriers tell, until enough is known
         self.watch: SyncWatch | None = None
+        #: the same, until its findings are read
+        self.watched: SyncWatch | None = None
 
     # ------------------------------------------------------------------ flags
 
@@ -49,6 +51,15 @@ class CoreRuntime(CoreReports):
         if self.monitored:
             self.state.monitor.join_cores(cores)
 
+    def start_watch(self, watch: SyncWatch) -> None:
+        """Let `watch` see what flags and barriers tell."""
+        if not watch.done:
+            self.watch = self.watched = watch
+
+    def _rest(self, watch: SyncWatch) -> None:
+        if watch.done:
+            self.watch = None
+
     def fence(self, src: str, dst: str) -> None:
         self.state.monitor.fence(self.number, src, dst)
         if self.watch is not None:
@@ -59,6 +70,7 @@ class CoreRuntime(CoreReports):
         self.state.monitor.barrier(self.number)
         if self.watch is not None:
             self.watch.barrier(site)
+            self._rest(self.watch)
 
     def pipe_barrier(self, pipe: str) -> None:
         self.state.monitor.pipe_barrier(self.number, pipe)
@@ -108,6 +120,7 @@ class CoreRuntime(CoreReports):
     def wait_flag(self, site: int, src: str, dst: str, event: int) -> None:
         if self.watch is not None:
             self.watch.wait_flag(site, src, dst, event)
+            self._rest(self.watch)
         if not self.state.monitor.wait_flag(self.number, src, dst, event) and self.check_flags:
             self.report(
                 "AI-SYNC-001",

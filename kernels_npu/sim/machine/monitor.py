@@ -55,8 +55,8 @@ class Monitor:
         #: what each agent knows of other cores, and its number in the core's chain
         self._foreign: list[Clocks] = [[[0] * AGENTS_PER_CORE] * cores] * self._agents
         self._foreign_version = [0] * self._agents
-        #: each agent's own epoch
-        self._own = [1] * self._agents
+        #: each agent's own epoch; the place after a core's last pipe stays empty
+        self._own = [1, 1, 1, 1, 1, 1, 1, 0] * cores
         #: per core, how often something happened that an element's check may depend on: an access
         #: of a pipe, or a step of the scalar unit's clock
         self.changes = [0] * cores
@@ -307,21 +307,25 @@ class Monitor:
 
     def barrier(self, core: int) -> None:
         """All pipes of the core drain before anything later starts."""
-        if self.auto_sync:
-            return
-        scalar = core * AGENTS_PER_CORE
-        now = self._own[scalar : scalar + AGENTS_PER_CORE]
-        self._all_know(core, now, self._foreign[scalar])
+        if not self.auto_sync:
+            self._learn_all(core)
 
-    def _all_know(self, core: int, local: Clock, foreign: Clocks) -> None:
-        """Every agent of `core` knows this before anything that it does from here on."""
-        scalar = core * AGENTS_PER_CORE
-        own = slice(scalar, scalar + AGENTS_PER_CORE)
-        self._local[own] = [local] * AGENTS_PER_CORE
-        self._foreign[own] = [foreign] * AGENTS_PER_CORE
-        self._foreign_version[own] = [self._foreign_version[scalar]] * AGENTS_PER_CORE
-        self._seen_version[own] = [self._issue_version[core]] * AGENTS_PER_CORE
-        self._own[own] = [now + 1 for now in self._own[own]]
+    def _learn_all(self, core: int) -> None:
+        """The scalar unit waits for all pipes of `core`; what they do next comes after it."""
+        first = core * AGENTS_PER_CORE
+        s, mte1, mte2, mte3, m, v, fix, _ = now = self._own[first : first + AGENTS_PER_CORE]
+        self._local[first] = now
+        self._own[first : first + AGENTS_PER_CORE] = [
+            s + 1,
+            mte1 + 1,
+            mte2 + 1,
+            mte3 + 1,
+            m + 1,
+            v + 1,
+            fix + 1,
+            0,
+        ]
+        self._issue_version[core] += 1
         self.changes[core] += 1
 
     def pipe_barrier(self, core: int, pipe: str) -> None:
@@ -349,8 +353,10 @@ class Monitor:
         for core in cores:
             merged[core] = self._own[core * AGENTS_PER_CORE : (core + 1) * AGENTS_PER_CORE]
         for core in cores:
-            self._foreign_version[core * AGENTS_PER_CORE] += 1
-            self._all_know(core, merged[core], merged)
+            scalar = core * AGENTS_PER_CORE
+            self._foreign_version[scalar] += 1
+            self._foreign[scalar] = merged
+            self._learn_all(core)
 
     def block_boundary(self) -> None:
         """Everything before is over: start all agents after all others."""

@@ -13,9 +13,9 @@ from kernels_npu.sim.machine.shadow import AGENTS_PER_CORE, PIPE_INDEX
 from kernels_npu.sim.machine.stretch_code import function_of
 from kernels_npu.sim.machine.stretch_effect import Unsuited, analyse
 from kernels_npu.sim.machine.stretch_steps import (
+    BarrierStep,
     FenceStep,
     IssueStep,
-    PipeBarrierStep,
     SetStep,
     SiteStep,
     Step,
@@ -89,21 +89,20 @@ class StretchCheck:
     def _at_once(self) -> Callable[[], object] | None:
         """A function that makes all steps, None where that cannot be done."""
         state = self._runtime.state
-        # Another monitor sees every step; under automatic synchronisation a core is one agent, and
-        # its flags order nothing.
-        flags_only_here = not state.auto_sync or all(
-            isinstance(s, (SiteStep, IssueStep)) for s in self._steps
-        )
-        if type(state.monitor) is not Monitor or not flags_only_here:
-            return None
-        if any(check.meets_elements() for check in self._checks.values()):
-            return None
+        if type(state.monitor) is not Monitor:
+            return None  # it is to see every step
+        steps = self._steps
+        if state.auto_sync:
+            # A core is one agent, whose flags and barriers order nothing.
+            steps = tuple(step for step in steps if not isinstance(step, BarrierStep))
+            if not all(isinstance(step, (SiteStep, IssueStep)) for step in steps):
+                return None
         sites = {
             number: (check.agent % AGENTS_PER_CORE, check.racing)
             for number, check in self._checks.items()
         }
         try:
-            effect = analyse(self._steps, sites)
+            effect = analyse(steps, sites)
         except Unsuited:
             return None
         return function_of(
@@ -136,5 +135,6 @@ class StretchCheck:
             return functools.partial(runtime.wait_flag, step.site, *step.event)
         if isinstance(step, UsedEventsStep):
             return functools.partial(runtime.hidden_events, step.site, step.events)
-        assert isinstance(step, PipeBarrierStep)
+        if isinstance(step, BarrierStep):
+            return functools.partial(runtime.barrier, step.site)
         return functools.partial(runtime.pipe_barrier, step.pipe)

@@ -11,7 +11,7 @@ from types import CodeType
 
 from kernels_npu.sim.machine.cells import Cell
 from kernels_npu.sim.machine.monitor import Monitor
-from kernels_npu.sim.machine.shadow import AGENTS_PER_CORE, PIPE_INDEX
+from kernels_npu.sim.machine.shadow import AGENTS_PER_CORE, PIPE_INDEX, ElementTrace
 from kernels_npu.sim.machine.stretch_effect import Effect, Knowledge
 
 _PIPES = tuple(PIPE_INDEX.values())
@@ -31,12 +31,15 @@ class _Writer:
         cells = dict.fromkeys([*(c.cell for c in effect.checks), *effect.cells])
         self.cells: dict[Cell, str] = {cell: f"c{n}" for n, cell in enumerate(cells)}
         self.queues = {event: f"q{n}" for n, event in enumerate(effect.set_before)}
+        traces = dict.fromkeys(c.elements for c in effect.checks if c.elements is not None)
+        self.traces: dict[ElementTrace, str] = {trace: f"e{n}" for n, trace in enumerate(traces)}
 
     def text(self) -> str:
         """The source of `make(...)`, which returns the function."""
         parts = (self._guard(), self._look(), self._compare(), self._advance(), self._leave())
         body = "".join(f"        {line}\n" for part in parts for line in part)
-        names = [*self.queues.values(), *self.cells.values(), *Monitor.LISTS]
+        names = [*self.queues.values(), *self.cells.values(), *self.traces.values()]
+        names += Monitor.LISTS
         return f"def make({', '.join(names)}, M, S, R, counts, losses, stamp, slow):\n" + (
             f"    def run():\n{body}    return run\n"
         )
@@ -101,6 +104,13 @@ class _Writer:
                 limits[clock] = f"k{len(limits)}"
                 yield f"{limits[clock]} = {clock}"
             limit = limits[clock]
+            if check.elements is not None and _SCALAR not in covered:
+                # Not which elements were touched: that is asked when it may matter.
+                trace = self.traces[check.elements]
+                tests = [f"{trace}.last_write > {limit}[{_SCALAR}]"]
+                if check.write:
+                    tests.append(f"{trace}.last_read > {limit}[{_SCALAR}]")
+                yield f"if {' or '.join(tests)}: return slow()"
             yield f"for o in {self.cells[check.cell]}.overlaps:"
             yield f"    if o.write_clock > {limit}[o.writer & 7]: return slow()"
             if check.write:
@@ -118,6 +128,10 @@ class _Writer:
             agent = self._first + flag.knowledge.pipe
             release = f"({self._clock(flag.knowledge)}, VERSION[{agent}], FOREIGN[{agent}])"
             yield f"{self.queues[flag.event]}.append(({release}, {flag.site}))"
+        if effect.at_barrier is not None:
+            # The scalar unit waits for all pipes; they learn of it when they act next.
+            yield f"LOCAL[{self._first}] = {self._clock(effect.at_barrier)}"
+            yield f"ISSUED[{self._core}] += {effect.barriers}"
         for known in effect.after:
             yield f"LOCAL[{self._first + known.pipe}] = {self._clock(known)}"
         for pipe, steps in effect.steps.items():
@@ -174,4 +188,5 @@ def function_of(
     make: Callable[..., Callable[[], object]] = names["make"]  # type: ignore[assignment]
     cells = {name: cell for cell, name in writer.cells.items()}
     queues = {name: monitor.flag_queue(core, *event) for event, name in writer.queues.items()}
-    return make(**cells, **queues, **monitor.lists(), M=monitor, **services)
+    traces = {name: trace for trace, name in writer.traces.items()}
+    return make(**cells, **queues, **traces, **monitor.lists(), M=monitor, **services)

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kernels_npu.sim.machine.cells import Cell
-from kernels_npu.sim.machine.shadow import PIPE_INDEX
+from kernels_npu.sim.machine.shadow import PIPE_INDEX, ElementTrace
 from kernels_npu.sim.machine.stretch_steps import (
+    BarrierStep,
     Event,
     FenceStep,
     IssueStep,
@@ -28,6 +29,9 @@ from kernels_npu.sim.machine.stretch_steps import (
 )
 
 _SCALAR, _VECTOR = PIPE_INDEX["S"], PIPE_INDEX["V"]
+
+#: Whether an access writes, its range, and the single elements of its memory, if any are touched.
+Access = tuple[bool, Cell, ElementTrace | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ class StartCheck:
     cell: Cell
     write: bool
     knowledge: Knowledge
+    elements: ElementTrace | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ class Effect:
 
     waits: events whose flags from before are taken, in order. steps: by how much each pipe's epoch
     advances. after: what the pipes know in the end, where that has changed. issues: how often each
-    site is executed.
+    site is executed. barriers: over all pipes; `at_barrier` is what everyone knows from the last.
     """
 
     set_before: dict[Event, bool]
@@ -115,11 +120,16 @@ class Effect:
     after: list[Knowledge]
     counted: bool
     issues: dict[int, int]
+    barriers: int
+    at_barrier: Knowledge | None
 
     @property
     def pipes(self) -> Iterator[int]:
-        """The pipes that must have seen what the scalar unit waited for."""
-        known = [c.knowledge for c in self.checks] + [f.knowledge for f in self.pushed] + self.after
+        """The pipes whose clocks at the start matter."""
+        known = [c.knowledge for c in self.checks] + [f.knowledge for f in self.pushed]
+        if self.at_barrier is None:
+            # A pipe that is told something must have seen what the scalar unit waited for.
+            known += self.after
         yield from sorted({p for k in known for p in (k.pipe, *k.sources) if p >= 0})
 
 
@@ -128,7 +138,7 @@ class Unsuited(Exception):
 
 
 class _Analysis:
-    def __init__(self, sites: dict[int, tuple[int, Sequence[tuple[bool, Cell]]]]) -> None:
+    def __init__(self, sites: dict[int, tuple[int, Sequence[Access]]]) -> None:
         self._sites = sites
         self._known: dict[int, Knowledge] = {}
         self._steps: dict[int, int] = {}
@@ -138,11 +148,13 @@ class _Analysis:
         self._accesses: list[AccessOf] = []
         self._checks: dict[tuple[int, int, bool], StartCheck] = {}
         self._cells: dict[Cell, CellEffect] = {}
+        self._barriers = 0
+        self._at_barrier: Knowledge | None = None
 
     def run(self, steps: Sequence[Step]) -> Effect:
         for step in steps:
             self._step(step)
-        after = [k for k in self._known.values() if k != Knowledge(k.pipe, frozenset({k.pipe}))]
+        after = [k for k in self._known.values() if k != self._at_first(k.pipe)]
         return Effect(
             set_before=self._set_before,
             waits=self._waits,
@@ -153,13 +165,15 @@ class _Analysis:
             after=after,
             counted=bool(self._accesses) or _SCALAR in self._steps,
             issues=Counter(step.site for step in steps if isinstance(step, IssueStep)),
+            barriers=self._barriers,
+            at_barrier=self._at_barrier,
         )
 
     def _step(self, step: Step) -> None:
         if isinstance(step, SiteStep):
             pipe, accesses = self._sites[step.site]
-            for write, cell in accesses:
-                self._access(AccessOf(cell, pipe, self._time(pipe), step.site, write))
+            for write, cell, elements in accesses:
+                self._access(AccessOf(cell, pipe, self._time(pipe), step.site, write), elements)
         elif isinstance(step, FenceStep):
             self._join(step.dst, self._release(step.src))
         elif isinstance(step, SetStep):
@@ -174,11 +188,19 @@ class _Analysis:
             pipe = PIPE_INDEX[step.pipe]
             self._known[pipe] = self._of(pipe).until(pipe, self._time(pipe))
             self._steps[pipe] = self._time(pipe) + 1
+        elif isinstance(step, BarrierStep):
+            self._barrier()
 
     # ------------------------------------------------------------------ clocks
 
+    def _at_first(self, pipe: int) -> Knowledge:
+        """What a pipe knows that was told nothing: since the last barrier, or since the start."""
+        if self._at_barrier is None:
+            return Knowledge(pipe, frozenset({pipe}))
+        return replace(self._at_barrier, pipe=pipe)
+
     def _of(self, pipe: int) -> Knowledge:
-        return self._known.get(pipe) or Knowledge(pipe, frozenset({pipe}))
+        return self._known.get(pipe) or self._at_first(pipe)
 
     def _time(self, pipe: int) -> int:
         return self._steps.get(pipe, 0)
@@ -196,6 +218,14 @@ class _Analysis:
     def _join(self, dst: str, released: Knowledge) -> None:
         pipe = PIPE_INDEX[dst]
         self._known[pipe] = self._of(pipe).joined(released)
+
+    def _barrier(self) -> None:
+        everything = tuple((pipe, self._time(pipe)) for pipe in PIPE_INDEX.values())
+        self._at_barrier = Knowledge(_SCALAR, frozenset(), everything)
+        self._barriers += 1
+        self._known.clear()
+        for pipe, time in everything:
+            self._steps[pipe] = time + 1
 
     # ------------------------------------------------------------------ flags
 
@@ -227,7 +257,7 @@ class _Analysis:
 
     # ------------------------------------------------------------------ accesses
 
-    def _access(self, access: AccessOf) -> None:
+    def _access(self, access: AccessOf, elements: ElementTrace | None) -> None:
         cell, pipe, known = access.cell, access.pipe, self._of(access.pipe)
         unordered = (pipe, _VECTOR + _SCALAR - pipe) if pipe in (_VECTOR, _SCALAR) else (pipe,)
         for older in self._accesses:
@@ -242,8 +272,9 @@ class _Analysis:
         checked = self._checks.get((id(cell), pipe, True))
         if checked is None and not access.write:
             checked = self._checks.get((id(cell), pipe, False))
-        if checked is None:
-            self._checks[(id(cell), pipe, access.write)] = StartCheck(cell, access.write, known)
+        if checked is None and self._at_barrier is None:
+            check = StartCheck(cell, access.write, known, elements)
+            self._checks[(id(cell), pipe, access.write)] = check
         self._accesses.append(access)
         effect = self._cells.setdefault(cell, CellEffect())
         if access.write:
@@ -253,12 +284,10 @@ class _Analysis:
             effect.reads[pipe] = access
 
 
-def analyse(
-    steps: Sequence[Step], sites: dict[int, tuple[int, Sequence[tuple[bool, Cell]]]]
-) -> Effect:
+def analyse(steps: Sequence[Step], sites: dict[int, tuple[int, Sequence[Access]]]) -> Effect:
     """The effect of `steps`.
 
-    sites: per site its pipe's number and its (write, range) that can take part in a hazard.
+    sites: per site its pipe's number and its accesses that can take part in a hazard.
 
     Raises:
         Unsuited: the steps must be made one by one.

@@ -69,7 +69,23 @@ class PipeBarrierStep:
     pipe: str
 
 
-Step = SiteStep | IssueStep | FenceStep | SetStep | WaitStep | UsedEventsStep | PipeBarrierStep
+@dataclass(frozen=True, slots=True)
+class BarrierStep:
+    """A barrier over all pipes; `site` is -1 where the program does not ask for it."""
+
+    site: int
+
+
+Step = (
+    SiteStep
+    | IssueStep
+    | FenceStep
+    | SetStep
+    | WaitStep
+    | UsedEventsStep
+    | PipeBarrierStep
+    | BarrierStep
+)
 
 
 @dataclass(frozen=True, slots=True)

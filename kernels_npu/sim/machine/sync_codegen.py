@@ -7,6 +7,7 @@ from kernels_npu.sim.machine.access_codegen import AccessCodegen
 from kernels_npu.sim.machine.core_runtime import DOCUMENTED_EVENT
 from kernels_npu.sim.machine.sites import Site
 from kernels_npu.sim.machine.stretch_steps import (
+    BarrierStep,
     Event,
     FenceStep,
     PipeBarrierStep,
@@ -32,7 +33,8 @@ def emit_barrier(code: AccessCodegen, site: Site | None = None) -> None:
     if code.traced:
         code.emit(f"X.barrier({-1 if site is None else site.index})")
     if code.monitored:
-        code.emit(f"R.barrier({'' if site is None else site.index})")
+        number = -1 if site is None else site.index
+        code.emit(f"R.barrier({number})", BarrierStep(number))
     if code.deferred:
         code.emit("yield ('drain', ALL_PIPES)")
 

@@ -20,12 +20,13 @@ PipePair = tuple[str, str]
 
 def report_useless(launch: LaunchState, cores: Iterable[BoundCore]) -> None:
     """What the cores found to tell nothing new in this launch, unless the launch is wrong."""
-    watched = [core for core in cores if core.runtime.watch is not None]
     useful: set[int] = set()
     useless: dict[int, tuple[ir.Stmt, int]] = {}
-    for core in watched:
-        watch, core.runtime.watch = core.runtime.watch, None
-        assert watch is not None
+    for core in cores:
+        watch = core.runtime.watched
+        core.runtime.watch = core.runtime.watched = None
+        if watch is None:
+            continue
         useful |= {id(stmt) for stmt in watch.useful()}
         for stmt, count in watch.useless():
             useless[id(stmt)] = stmt, count + useless.get(id(stmt), (stmt, 0))[1]

@@ -3,7 +3,8 @@
 While a kernel runs for the first time, each core counts what every pipe knows of the work of the
 others, in instructions. A wait or a barrier from which, in all its executions, no pipe learns of
 work that it did not know of could be taken out. As soon as all of a core's are known to be of use,
-or were looked at often enough, nothing is counted any more.
+or were looked at often enough, nothing is counted any more; nor after many executions in all, when
+those that were seen too seldom are left unjudged.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from kernels_npu.sim.machine.sites import Site
 
 #: Executions of a wait or barrier after which it is no longer looked at.
 ENOUGH = 256
+
+#: Executions of all waits and barriers of a core after which it is no longer looked at.
+ENOUGH_IN_ALL = 32 * ENOUGH
 
 #: Pipes whose work is counted; what the scalar unit does is not.
 _PIPES = ("MTE1", "MTE2", "MTE3", "M", "V", "FIX")
@@ -40,6 +44,7 @@ class SyncWatch:
         #: sites of the flags that a wait has met
         self._met: dict[int, set[int]] = {}
         self._executions: dict[int, int] = {}
+        self._left = ENOUGH_IN_ALL
         self._undecided = {
             s.index
             for s in sites
@@ -54,7 +59,7 @@ class SyncWatch:
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to find out."""
+        """Whether nothing is left to find out, or nothing more is to be."""
         return not self._undecided
 
     def start_block(self) -> None:
@@ -93,7 +98,7 @@ class SyncWatch:
     def barrier(self, site: int = -1) -> None:
         """All pipes drain; at `site` when the program says so itself."""
         before, work = self._known, self._all_know()
-        if site in self._undecided:
+        if site >= 0 and self._undecided:
             news = any(
                 known[other] < work[other]
                 for index, known in enumerate(before)
@@ -133,6 +138,11 @@ class SyncWatch:
                     yield site.stmt
 
     def _decide(self, site: int, news: bool) -> None:
+        self._left -= 1
+        if self._left == 0:
+            for seldom in self._undecided:
+                self._executions.pop(seldom, None)
+            self._undecided.clear()
         if site not in self._undecided:
             return
         if news:

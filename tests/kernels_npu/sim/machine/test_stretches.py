@@ -16,11 +16,13 @@ from kernels_npu.errors import SourceLocation
 from kernels_npu.sim import ir
 from kernels_npu.sim.machine import stretch_check
 from kernels_npu.sim.machine.cells import Cell
+from kernels_npu.sim.machine.element_trace import record_of
 from kernels_npu.sim.machine.monitor import Monitor
 from kernels_npu.sim.machine.shadow import AGENTS_PER_CORE, PIPE_INDEX, ShadowMemory
 from kernels_npu.sim.machine.stretch_code import function_of
 from kernels_npu.sim.machine.stretch_effect import Unsuited, analyse
 from kernels_npu.sim.machine.stretch_steps import (
+    BarrierStep,
     FenceStep,
     IssueStep,
     Line,
@@ -54,6 +56,8 @@ SITES = {
         ]
     )
 }
+#: What happens between the other steps of a round and the stretch.
+ORDERS = ("none", "signal", "barrier", "barrier", "read", "write")
 EVENTS = (("MTE2", "V", 0), ("V", "MTE3", 0), ("MTE3", "MTE2", 1), ("V", "MTE2", 0))
 
 pipes = st.sampled_from(PIPES)
@@ -65,6 +69,7 @@ steps = st.one_of(
     st.builds(SetStep, st.integers(20, 29), st.sampled_from(EVENTS)),
     st.builds(WaitStep, st.integers(30, 39), st.sampled_from(EVENTS)),
     st.builds(PipeBarrierStep, pipes),
+    st.just(BarrierStep(50)),
     st.builds(UsedEventsStep, st.just(40), st.sampled_from(EVENTS).map(lambda e: (e,))),
 )
 #: An access, and flags that tell some pipes of it.
@@ -89,7 +94,8 @@ class Machine:
         self.log: list[object] = []
         self.monitor = Monitor(False, self._hazard, slots=1)
         self.counts = [0] * len(SITES)
-        memory = ShadowMemory("UB", 96)
+        self.memory = memory = ShadowMemory("UB", 96)
+        self.trace = memory.trace(4)
         self.cells = [memory.cell(start, 1, size, size) for start, size in RANGES]
 
     def _hazard(self, *what: Any) -> None:
@@ -100,9 +106,12 @@ class Machine:
         monitor, core = self.monitor, self.core
         if isinstance(step, SiteStep):
             pipe, accesses = SITES[step.site]
-            for write, cell in accesses:
+            agent = monitor.agent(core, pipe)
+            for write, number in accesses:
+                cell = self.cells[number]
+                monitor.against_elements(agent, self.trace, cell, step.site, write=write)
                 access = monitor.write if write else monitor.read
-                access(monitor.agent(core, pipe), self.cells[cell], step.site)
+                access(agent, cell, step.site)
         elif isinstance(step, IssueStep):
             self.counts[step.site] += 1
         elif isinstance(step, FenceStep):
@@ -115,13 +124,29 @@ class Machine:
                 self.log.append(step)
         elif isinstance(step, PipeBarrierStep):
             monitor.pipe_barrier(core, step.pipe)
+        elif isinstance(step, BarrierStep):
+            monitor.barrier(core)
         else:
             self.log += [e for e in step.events if monitor.outstanding(core, *e)]
+
+    def touch(self, start: int, *, write: bool) -> None:
+        """The scalar unit reads or writes four bytes."""
+        cells = self.memory.at(start, start + 4)
+        scalar = self.monitor.agent(self.core, "S")
+        clock = self.monitor.touch_element(scalar, cells, Cell(start, 1, 4, 0), 60, write=write)
+        self.trace.buffer(start, 1, 4, write=write)[0] = record_of(clock, 60)
+        if write:
+            self.trace.last_write = clock
+        else:
+            self.trace.last_read = clock
 
     def at_once(self, stretch: list[Step]) -> Callable[[], object]:
         """A function that makes `stretch`."""
         sites = {
-            n: (PIPE_INDEX[pipe], [(write, self.cells[cell]) for write, cell in accesses])
+            n: (
+                PIPE_INDEX[pipe],
+                [(write, self.cells[c], self.trace) for write, c in accesses],
+            )
             for n, (pipe, accesses) in SITES.items()
         }
         stamp = SimpleNamespace(serial=0, losses=0)
@@ -175,6 +200,8 @@ def compare(stretch: list[Step], rounds: list[tuple[list[Step], str]], core: int
             monitor = machine.monitor
             if order == "barrier":
                 monitor.barrier(core)
+            elif order in ("read", "write"):
+                machine.touch(40, write=order == "write")
             elif order == "signal":  # the scalar unit learns something from another core
                 monitor.take_from_cores(core, monitor.release_to_cores((core + 1) % 3, "FIX"))
         for step in stretch:
@@ -188,7 +215,7 @@ def compare(stretch: list[Step], rounds: list[tuple[list[Step], str]], core: int
 @given(
     stretch=stretches,
     rounds=st.lists(
-        st.tuples(st.lists(steps, max_size=3), st.sampled_from(["none", "signal", "barrier"])),
+        st.tuples(st.lists(steps, max_size=3), st.sampled_from(ORDERS)),
         min_size=3,
         max_size=8,
     ),
@@ -211,8 +238,8 @@ def test_a_write_after_a_read_by_the_same_pipe_is_compared_with_reads() -> None:
 
 
 def test_steps_that_report_are_made_one_by_one() -> None:
-    sites = {0: (PIPE_INDEX["MTE2"], [(True, cell := Cell(0, 1, 32, 0))])}
-    sites[1] = (PIPE_INDEX["V"], [(False, cell)])
+    sites = {0: (PIPE_INDEX["MTE2"], [(True, cell := Cell(0, 1, 32, 0), None)])}
+    sites[1] = (PIPE_INDEX["V"], [(False, cell, None)])
     flag = ("MTE2", "V", 0)
     for stretch in (
         [SiteStep(0), SiteStep(1)],  # no wait between write and read

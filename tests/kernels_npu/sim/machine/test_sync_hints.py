@@ -10,6 +10,7 @@ import pytest
 
 from kernels_npu.sim.config import Checks
 from kernels_npu.sim.frontend import T, tilelang
+from kernels_npu.sim.machine import sync_watch
 
 TILES, N = 5, 64
 
@@ -147,3 +148,12 @@ def test_a_wrong_launch_gets_no_hints(launch: Callable[..., Any], rng: np.random
 
     x = rng.standard_normal((TILES, N), dtype=np.float32)
     assert {f.severity for f in launch(factory(), x).record.findings} == {"error"}
+
+
+def test_nothing_is_said_of_what_was_seen_too_seldom(
+    launch: Callable[..., Any], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync_watch, "ENOUGH_IN_ALL", 5)
+    x = rng.standard_normal((TILES, N), dtype=np.float32)
+    kernel = doubled(twice="flag")
+    assert launch(kernel, x).record.findings == ()
