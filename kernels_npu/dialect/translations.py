@@ -62,19 +62,18 @@ _EVERYWHERE = _rows(
         "reduce_abssum": "T.tile.abs, then T.reduce_sum",
         "reduce_absmax": "T.tile.abs, then T.reduce_max",
         "cumsum": "a T.serial loop over the tile",
-        "atomic_add atomic_addx2 atomic_addx4": _ATOMIC,
+        "atomic_add atomic_addx4": _ATOMIC,
         "get_thread_binding get_thread_bindings": "vid of T.Kernel(...) as (cid, vid)",
         "get_block_binding get_block_bindings": "cid of T.Kernel(...) as (cid, vid)",
-        "annotate_padding": "T.copy(..., pad_value=...)",
     },
 )
 _COMMON = _rows(
     (MAINLINE, MAINLINE_ASCEND),
     {
         "device_assert": "T.printf",
-        "dyn": "T.symbolic",
         "const": "parameters of the factory, and T.symbolic for sizes known at the launch",
         "empty": "a parameter of the prim_func, with out_idx in tilelang.jit",
+        "atomic_addx2": _ATOMIC,
         "StridedTensor": "T.Tensor: tensors are contiguous",
         "alloc_global": "a parameter of the prim_func, with workspace_idx in tilelang.jit",
         "alloc_reducer reducer_init reducer_update finalize_reducer": (
@@ -84,35 +83,47 @@ _COMMON = _rows(
         "cummax": "a T.serial loop over the tile",
         "Serial": "T.serial",
         "vectorized": "T.Parallel",
-        "annotate_l2_hit_ratio": _L2,
         "annotate_safe_value": "T.copy(..., pad_value=...)",
     },
 )
-_GPU = _rows(
-    (MAINLINE,),
+#: Of GPUs, although `tilelang.ascend.language` exports them as well.
+_GPU_LIKE = _rows(
+    (MAINLINE, MAINLINE_ASCEND),
     {
-        "wgmma_gemm tcgen05_gemm tcgen05_gemm_blockscaled gemm_sp": _GEMM,
+        "gemm_sp": _GEMM,
+        "gemm_blockscaled": "nothing (A2 and A3 have no block-scaled matrix product)",
         "GemmWarpPolicy": "no warp policy: T.gemm_v0 runs on the cube core",
-        "tma_copy async_copy ptx_cp_async": "T.copy",
+        "async_copy ptx_cp_async": "T.copy",
         "im2col c2d_im2col": "T.copy of the rows that the window covers",
-        "alloc_barrier alloc_cluster_barrier": _FLAGS,
-        "mbarrier_arrive mbarrier_wait_parity barrier_arrive barrier_wait": _FLAGS,
-        "alloc_tmem": "T.alloc_L0C",
+        "alloc_barrier": _FLAGS,
         "sync_threads sync_warp": "T.barrier_all",
         "sync_grid": "T.sync_all",
         "thread_binding": "T.Parallel, or vid of T.Kernel",
-        "ws": 'T.Scope("C") / T.Scope("V")',
         "WSSchedule ws_op annotate_ws_schedule": 'T.Scope("C") / T.Scope("V")',
-        "ClusterKernel CUDASourceCodeKernel": "T.Kernel(n, is_npu=True) as (cid, vid)",
         "PersistentTileScheduler": "T.Persistent",
-        "set_max_nreg no_set_max_nreg disable_warp_group_reg_alloc": _NO_WARPS,
-        "annotate_min_blocks_per_sm pdl_sync pdl_trigger": _NO_WARPS,
         "warp_reduce_sum warp_reduce_max warp_reduce_min": "T.reduce_sum, T.reduce_max, ...",
         "atomic_max atomic_min atomic_load atomic_store": (
             "nothing (only T.tile.atomic_add is atomic)"
         ),
     },
 )
+_GPU = _rows(
+    (MAINLINE,),
+    {
+        "wgmma_gemm tcgen05_gemm tcgen05_gemm_blockscaled": _GEMM,
+        "tma_copy": "T.copy",
+        "alloc_cluster_barrier": _FLAGS,
+        "mbarrier_arrive mbarrier_wait_parity barrier_arrive barrier_wait": _FLAGS,
+        "alloc_tmem": "T.alloc_L0C",
+        "ws": 'T.Scope("C") / T.Scope("V")',
+        "ClusterKernel CUDASourceCodeKernel": "T.Kernel(n, is_npu=True) as (cid, vid)",
+        "set_max_nreg no_set_max_nreg disable_warp_group_reg_alloc": _NO_WARPS,
+        "annotate_min_blocks_per_sm pdl_sync pdl_trigger": _NO_WARPS,
+        "annotate_l2_hit_ratio": _L2,
+    },
+)
+#: Of early mainline, from which npuir was made.
+_EARLY = _rows((MAINLINE, NPUIR), {"annotate_padding": "T.copy(..., pad_value=...)"})
 _ASCEND = _rows(
     (MAINLINE_ASCEND,),
     {
@@ -128,7 +139,6 @@ _ASCEND = _rows(
         "Stage Task PerCoreTask": _SCHEDULE,
         "assume_conflict assume_no_conflict": _SCHEDULE,
         "dual_copy": "two T.copy, one per vector core, with vid in the index",
-        "gemm_blockscaled": "nothing (A2 and A3 have no block-scaled matrix product)",
         "annotate_buffer_versions annotate_manual_multi_buffer": (
             "T.Pipelined(..., num_stages=...) or T.annotate_address"
         ),
@@ -136,9 +146,7 @@ _ASCEND = _rows(
         "ascend_set_flag": 'T.set_flag("src", "dst", id)',
         "ascend_wait_flag": 'T.wait_flag("src", "dst", id)',
         "ascend_pipe_barrier": 'T.pipe_barrier("V")',
-        "ascend_cross_core_set_flag ascend_sync_inter_set ascend_sync_inter_arrive": (
-            'T.set_cross_flag("pipe", id)'
-        ),
+        "ascend_cross_core_set_flag ascend_sync_inter_arrive": ('T.set_cross_flag("pipe", id)'),
         "ascend_cross_core_wait_flag ascend_sync_inter_wait": "T.wait_cross_flag(id)",
     },
 )
@@ -165,7 +173,15 @@ _NPUIR = _rows(
     },
 )
 #: Name in `T` -> the dialects that have it and what the adapter has instead.
-NAMES: dict[str, Foreign] = {**_EVERYWHERE, **_COMMON, **_GPU, **_ASCEND, **_NPUIR}
+NAMES: dict[str, Foreign] = {
+    **_EVERYWHERE,
+    **_COMMON,
+    **_EARLY,
+    **_GPU_LIKE,
+    **_GPU,
+    **_ASCEND,
+    **_NPUIR,
+}
 #: Names with this prefix are npuir's.
 NPUIR_PREFIX = "npuir_"
 NPUIR_OPERATION = Foreign(

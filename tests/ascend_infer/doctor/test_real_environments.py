@@ -65,7 +65,11 @@ class Environment:
 
 @pytest.fixture(scope="module")
 def mainline(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    return Environment(tmp_path_factory.mktemp("mainline") / "venv", "tilelang==0.1.15")
+    return Environment(
+        tmp_path_factory.mktemp("mainline") / "venv",
+        *("tilelang==0.1.15", "apache-tvm-ffi>=0.1.11,<0.1.13", "z3-solver>=4.13,<4.15.5"),
+        *("psutil", "cloudpickle", "tqdm", "typing_extensions"),
+    )
 
 
 def test_mainline(mainline: Environment, tmp_path: Path):
@@ -82,6 +86,24 @@ def test_mainline(mainline: Environment, tmp_path: Path):
     assert refused.returncode == 1 and "T.alloc_l1 (line 4): T.alloc_L1" in refused.stderr
     quiet = "import sys; from kernels_npu import dialect; dialect.installed()\n"
     assert mainline.run("-c", quiet + "print('tilelang' in sys.modules)").stdout == "False\n"
+
+
+ROWS = """
+import importlib
+from kernels_npu.dialect.translations import NAMES, MAINLINE, MAINLINE_ASCEND
+gpu, cuda, ascend = map(importlib.import_module, (
+    "tilelang.language", "tilelang.cuda.language", "tilelang.ascend.language"))
+for name, row in NAMES.items():
+    there = {MAINLINE: hasattr(gpu, name) or hasattr(cuda, name),
+             MAINLINE_ASCEND: hasattr(ascend, name)}
+    if any(there[dialect] != (dialect in row.dialects) for dialect in there):
+        print(name)
+"""
+
+
+def test_the_rows_of_translations_are_mainline_s_names(mainline: Environment):
+    done = mainline.run("-c", ROWS)
+    assert done.stdout.split() == ["annotate_padding"], done.stderr  # of early releases only
 
 
 def test_mainline_under_a_copy_of_the_adapter(mainline: Environment):
