@@ -98,7 +98,8 @@ def _verdicts(
     pool = concurrent.futures.ThreadPoolExecutor(jobs)
     killed = []
     try:
-        running = [pool.submit(_judge, clone, file, timeout, logs) for file in files]
+        ordered = catalogue.in_order(files)
+        running = [pool.submit(_judge, clone, file, timeout, logs) for file in ordered]
         for done in concurrent.futures.as_completed(running):
             verdict = done.result()
             if verdict.killed and jobs > 1:

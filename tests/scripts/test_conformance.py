@@ -180,6 +180,16 @@ def test_first_matching_judge():
     assert catalogue.judge_of("examples/gemm/new.py").by == "assertion"
 
 
+def test_files_that_take_minutes_start_first() -> None:
+    chosen = ["examples/a.py", catalogue.LONGEST[2], "testing/b.py", catalogue.LONGEST[0]]
+    assert catalogue.in_order(chosen) == [
+        catalogue.LONGEST[0],
+        catalogue.LONGEST[2],
+        "examples/a.py",
+        "testing/b.py",
+    ]
+
+
 def test_the_page_is_current():
     assert page.PAGE.read_text(encoding="utf-8") == page.render(), (
         "run: PYTHONPATH=scripts python -m conformance_suite.page"

@@ -15,9 +15,10 @@ FOLDER = Path(__file__).resolve().parents[3] / "scripts" / "npu"
 
 
 @pytest.fixture
-def program(monkeypatch):
+def program(monkeypatch, request):
     """Load a program by its name, with its neighbours importable."""
-    simulated.enable()
+    if request.node.get_closest_marker("gpu") is None:
+        simulated.enable()
     monkeypatch.syspath_prepend(FOLDER)
 
     def load(name: str) -> ModuleType:
