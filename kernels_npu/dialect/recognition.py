@@ -52,8 +52,11 @@ class _Reader:
 
     def __init__(self, tree: ast.Module) -> None:
         self._names: dict[str, str] = {}
+        self._handed_on: set[str] = set()
         for node in ast.walk(tree):
             self._import(node)
+        for node in ast.walk(tree):
+            self._use(node)
 
     @property
     def uses_tilelang(self) -> bool:
@@ -66,14 +69,27 @@ class _Reader:
                 if alias.name.partition(".")[0] == "tilelang":
                     full = alias.name if alias.asname else "tilelang"
                     self._names[alias.asname or "tilelang"] = full
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            if node.module.partition(".")[0] == "tilelang":
+        elif isinstance(node, ast.ImportFrom):
+            module = "" if node.level else node.module or ""
+            if module.partition(".")[0] == "tilelang":
                 for alias in node.names:
-                    self._names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-            elif node.module == _OWN_MODULE:
+                    self._names[alias.asname or alias.name] = f"{module}.{alias.name}"
+            elif module == _OWN_MODULE:
                 for alias in node.names:
                     full = _LANGUAGE if alias.name == "T" else "tilelang"
                     self._names[alias.asname or alias.name] = full
+            else:
+                self._handed_on |= {alias.asname or alias.name for alias in node.names}
+
+    def _use(self, node: ast.AST) -> None:
+        """A name that another module hands on is known by what only TileLang has in it."""
+        if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
+            return
+        name = node.value.id
+        if name in self._handed_on and (name, node.attr) == ("tilelang", "jit"):
+            self._names[name] = "tilelang"
+        elif name in self._handed_on and node.attr == "prim_func":
+            self._names[name] = _LANGUAGE
 
     def look(self, node: ast.AST) -> Iterator[Construct]:
         """The constructs of one node, its children left out."""

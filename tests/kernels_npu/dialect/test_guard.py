@@ -196,6 +196,14 @@ def test_ways_to_name_things(text: str, found: list[str]):
     assert [c.text for c in constructs(text)] == found
 
 
+def test_a_module_of_the_project_hands_tilelang_on():
+    handed_on = GPU.replace("from tilelang import language as tl", "from .common import tl")
+    handed_on = handed_on.replace("import tilelang as til", "from .common import tilelang")
+    verdict = judge(handed_on.replace("til.jit", "tilelang.jit"))
+    assert verdict.refused and len(verdict.foreign) == len(judge(GPU).foreign)
+    assert judge("from torchvision import transforms as T\nT.Kernel(4)\nT.gemm(1)").foreign == ()
+
+
 def test_the_refusal_translates_each_construct(tmp_path: Path):
     script = tmp_path / "kernel.py"
     script.write_text(GPU)
