@@ -85,8 +85,9 @@ def simulator(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Callable[[],
 def engines(dtype: str, tiles: int) -> Iterator[Engine]:
     """All engines that can run here, on the same random data."""
     generator = torch.Generator().manual_seed(0)
+    torch_dtype: torch.dtype = getattr(torch, dtype)
     q, k, v = (
-        torch.randn(rows, DIM, generator=generator).to(getattr(torch, dtype))
+        torch.randn(rows, DIM, generator=generator).to(torch_dtype)
         for rows in (ROWS, tiles * BLOCK, tiles * BLOCK)
     )
     yield Engine(name="NumPy by hand", run=numpy_loop(q, k, v))

@@ -17,13 +17,20 @@ from contract_suite.names import Names, declared, declared_parameter, is_device_
 from contract_suite.syntax import FUNCTIONS, bound_names, signature_of
 from contract_suite.uses import DECLARED, ROOTS, Collection, Handover, Use, root_of
 
-FOLDERS = ("ascend_infer", "graphs", "profiling", "kernels_npu", "scripts/npu")
+FOLDERS = (
+    *("ascend_infer", "graphs", "profiling", "kernels_npu", "scripts/npu", "scripts/gpu"),
+    *("docs/examples", "benchmarks"),
+)
 #: The simulator stands in for these packages and does not call them.
 LEFT_OUT = ("kernels_npu/sim/",)
 #: Methods that only a stream has; streams travel untyped.
 STREAM_METHODS = frozenset({"wait_stream", "wait_event", "record_event", "npu_stream"})
 #: What the dialect module hands on.
-_DIALECT = {"T": "tilelang.language", "tilelang": "tilelang"}
+_DIALECT = {
+    "T": "tilelang.language",
+    "tilelang": "tilelang",
+    "make_zn_layout": "tilelang.intrinsics.make_zn_layout",
+}
 #: Asked of torch.cuda only, behind a look at the device's type.
 _CUDA_ONLY = ("torch.npu.CUDAGraph",)
 #: What only looks at a value that it is given.
@@ -106,6 +113,27 @@ class _Collector(ast.NodeVisitor):
                 for name in bound_names(statement) & self.names.known.keys():
                     self.names.known[f"self.{name}"] = self.names.known[name]
 
+    def visit_If(self, node: ast.If) -> None:
+        self.visit(node.test)
+        self._branches(node.body, node.orelse)
+
+    def visit_Try(self, node: ast.Try) -> None:
+        self._branches([*node.body, *node.orelse], *(handler.body for handler in node.handlers))
+        for statement in node.finalbody:
+            self.visit(statement)
+
+    def _branches(self, *branches: list[ast.stmt]) -> None:
+        """What a name denotes after one branch, it may denote after all of them."""
+        before, after = dict(self.names.known), dict[str, str]()
+        for branch in branches:
+            self.names.known = dict(before)
+            for statement in branch:
+                self.visit(statement)
+            for name, denoted in self.names.known.items():
+                if root_of(after.get(name, "")) is None:
+                    after[name] = denoted
+        self.names.known = after
+
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)
         values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
@@ -141,17 +169,16 @@ class _Collector(ast.NodeVisitor):
                 self._hand_over(node, None, 0)
 
     def visit_Call(self, node: ast.Call) -> None:
-        name = self.names.denotes(node.func)
+        name, asked = self.names.denotes(node.func), self.names.asked(node)
         if isinstance(node.func, ast.Attribute) and node.func.attr in STREAM_METHODS:
             name = f"torch.npu.Stream.{node.func.attr}"
-        if name:
+        if asked:
+            optional = len(node.args) == 3 or ast.unparse(node.func) == "hasattr"
+            self._add(Use(name=asked, file=self.file, line=node.lineno, optional=optional))
+        elif name:
             self._add(self._call(name, node))
             self._visit_inner(node.func)
         else:
-            asked = self.names.asked(node)
-            if asked:
-                optional = len(node.args) == 3 or ast.unparse(node.func) == "hasattr"
-                self._add(Use(name=asked, file=self.file, line=node.lineno, optional=optional))
             self.visit(node.func)
         function = ast.unparse(node.func).rpartition(".")[2]
         for position, argument in enumerate(node.args):

@@ -17,7 +17,7 @@ from contract_suite.uses import Use
 
 from tests.contracts.archives import FILES, GRAPHS, sdist, wheel
 
-HEAD = "import torch, torch_npu\n"
+HEAD = "import importlib, torch, torch_npu\n"
 
 
 @pytest.fixture
@@ -69,6 +69,11 @@ def run(tmp_path, capsys, monkeypatch):
         ("torch_npu.npu_norm(1)\ntorch_npu, other = versions()\ntorch_npu.partition('.')", None),
         ("module, other = torch_npu.npu, 1\nmodule.graf()", "torch.npu.graf: no such name"),
         ("if (ns := torch_npu.npu): ns.graf()", "torch.npu.graf: no such name"),
+        ("try: import torch_npu as n\nexcept ImportError: n = None\nn.npu.graf()", "graf: no such"),
+        ("if f(): n = torch_npu.npu\nelse: n = torch.cuda\nn.graf()", "graf: no such name"),
+        ("if f(): n = torch.cuda\nelse: n = torch_npu.npu\nn.graf()", "graf: no such name"),
+        ("n = torch_npu.npu.graph(1)\nn = torch.cuda\nn.graf()", None),
+        ("importlib.import_module('torch_npu.nothing')", "torch_npu.nothing: no such name"),
         ("async def f(ns: TorchNamespace): ns.graf()", "torch.npu.graf: no such name"),
         ("getattr(torch, kind).graf()", "torch.npu.graf: no such name"),
         ("f = '''\\nimport torch_npu\\ntorch_npu.npu.graf()\\n'''", "a.py:4: torch.npu.graf"),
@@ -126,6 +131,10 @@ def test_a_promise_of_a_protocol_is_a_use(run):
     assert run(promise.format(""))[0] == 0
     status, printed = run(promise.format(", stream=None"))
     assert status == 1 and "torch.npu.NPUGraph.replay: too many positional" in printed
+    promise = "class Graph(Protocol):\n def keep(self, tensors={}) -> None: ...\n"
+    assert run(promise.format("None"))[0] == 0
+    status, printed = run(promise.format("()"))
+    assert status == 1 and "our parameter defaults to (), tensors to None" in printed
 
 
 def test_a_default_that_another_release_has_otherwise(tmp_path):

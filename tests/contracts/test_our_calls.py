@@ -62,6 +62,13 @@ def test_kernels_speak_the_language_of_the_adapter(uses, family):
     assert not problems([use for use in ours if root_of(use.name) == "tilelang"], ADAPTER)
 
 
+def test_examples_and_benchmarks_speak_it_too(uses):
+    ours = [use for use in uses if not use.file.startswith("kernels_npu/")]
+    ours = [use for use in ours if root_of(use.name) == "tilelang"]
+    assert {use.file.partition("/")[0] for use in ours} >= {"docs", "benchmarks"}
+    assert not problems(ours, ADAPTER)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
