@@ -27,7 +27,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; 1 when no device is usable or a package is broken."""
     from ascend_infer.cli import output
-    from ascend_infer.doctor import diagnose
+    from ascend_infer.doctor.diagnosis import diagnose
 
     diagnosis = diagnose(timeout_s=arguments.timeout)
     if arguments.json:

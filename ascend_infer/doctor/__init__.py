@@ -1,8 +1,5 @@
-"""The environment check: probes in child processes, and what their answers mean."""
+"""The environment check: probes in child processes, and what their answers mean.
 
-from __future__ import annotations
-
-from ascend_infer.doctor.diagnosis import diagnose
-from ascend_infer.doctor.report import Diagnosis, Finding
-
-__all__ = ["Diagnosis", "Finding", "diagnose"]
+`diagnosis.diagnose` is the way in. Nothing is imported here: each child process imports this
+package for its probe alone.
+"""
