@@ -61,23 +61,39 @@ def emit_rect(code: AccessCodegen, site: Site, rect: Rect) -> tuple[str, str]:
 
 def _emit_bounds(code: AccessCodegen, site: Site, rect: Rect, texts: _Texts) -> None:
     """Moves to and from UB are clipped at the border; the cube's need a tile that starts inside."""
-    mins, shape, dim = texts.mins, texts.shape, rect.row_dim
-    last = len(mins) - 1
-    tests = [f"0 <= {m} < {d}" for m, d in zip(mins, shape)]
-    if dim is not None:
-        tests[dim] = f"0 <= {mins[dim]}"
-    tests[last] = f"0 <= {mins[last]}"
+    last, dim = len(texts.mins) - 1, rect.row_dim
     clipped = site.gm_path in ("GM->UB", "UB->GM")
-    if not clipped:
-        # A tile that lies outside as a whole is read and written in full by the cube's copies.
-        tests[last] += f" < {shape[last]}"
-        if dim is not None:
-            tests[dim] += f" < {shape[dim]} and {texts.rows} > 0"
-    tests += [f"{e} >= 0" for e in (texts.rows, texts.cols) if not e.isdigit()]
-    tensor, where = code.tensor_of(rect.buffer), f"({', '.join(mins)},)"
-    code.emit(f"if not ({' and '.join(tests)}):")
-    code.emit(f"    R.out_of_bounds({site.index}, {tensor}, {where})")
-    if dim is not None and clipped:
-        some = "" if texts.rows.isdigit() else f" and {texts.rows} > 0"
-        code.emit(f"elif {mins[dim]} >= {shape[dim]}{some}:")
+    # A tile that lies outside as a whole is read and written in full by the cube's copies.
+    open_ended = {last, dim} if clipped else set()
+    tests = [_index_test(code, rect, texts, i, below=i not in open_ended) for i in range(last + 1)]
+    for size, text in ((rect.rows, texts.rows), (rect.cols, texts.cols)):
+        if code.writer.values(size)[0] < 0:
+            tests.append(f"{text} >= 0")
+    if dim is not None and not clipped and code.writer.values(rect.rows)[0] <= 0:
+        tests.append(f"{texts.rows} > 0")
+    needed = [test for test in tests if test]
+    tensor, where = code.tensor_of(rect.buffer), f"({', '.join(texts.mins)},)"
+    if needed:
+        code.emit(f"if not ({' and '.join(needed)}):")
+        code.emit(f"    R.out_of_bounds({site.index}, {tensor}, {where})")
+    if dim is not None and clipped and not _starts_inside(code, rect, dim):
+        some = "" if code.writer.values(rect.rows)[0] > 0 else f" and {texts.rows} > 0"
+        code.emit(f"{'elif' if needed else 'if'} {texts.mins[dim]} >= {texts.shape[dim]}{some}:")
         code.emit(f"    R.beyond_border({site.index}, {tensor}, {where}, {texts.rows})")
+
+
+def _index_test(code: AccessCodegen, rect: Rect, texts: _Texts, i: int, *, below: bool) -> str:
+    """The test of the first index in dimension `i`, as far as its outcome is not certain.
+
+    below: it must also be below the dimension's size.
+    """
+    index = texts.mins[i]
+    low = "0 <= " if code.writer.values(rect.mins[i])[0] < 0 else ""
+    high = f" < {texts.shape[i]}" if below and not _starts_inside(code, rect, i) else ""
+    return f"{low}{index}{high}" if low or high else ""
+
+
+def _starts_inside(code: AccessCodegen, rect: Rect, i: int) -> bool:
+    """Whether the first index in dimension `i` is certainly below the dimension's size."""
+    size = ir.as_expr(rect.buffer.shape[i])
+    return isinstance(size, ir.Const) and code.writer.values(rect.mins[i])[1] < size.value
