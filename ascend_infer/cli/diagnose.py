@@ -13,6 +13,8 @@ from kernels_npu.errors import UsageError
 if TYPE_CHECKING:
     from ascend_infer.diagnose import LogDiagnosis
 
+#: What a shell reports for a process that SIGINT ended.
+_INTERRUPTED = 130
 _USAGE = "ascend-infer diagnose [OPTIONS] LOG... | [OPTIONS] run [OPTIONS] -- COMMAND"
 
 
@@ -87,8 +89,12 @@ def run(arguments: argparse.Namespace) -> int:
     # With --json standard output is the report's.
     out = sys.stderr.buffer if arguments.json else sys.stdout.buffer
     with log_folder(arguments.log_dir) as folder:
-        status = run_logged(arguments.command, folder, out=out, err=sys.stderr.buffer)
-        return _report(arguments, [str(folder)], child_status=status)
+        try:
+            status = run_logged(arguments.command, folder, out=out, err=sys.stderr.buffer)
+        except KeyboardInterrupt:  # as a server is ended; its logs are what it was run for
+            status = _INTERRUPTED
+        result = _report(arguments, [str(folder)], child_status=status)
+        return _INTERRUPTED if status == _INTERRUPTED else result
 
 
 def _report(arguments: argparse.Namespace, paths: list[str], *, child_status: int) -> int:

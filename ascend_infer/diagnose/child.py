@@ -26,7 +26,7 @@ LOGGING = {
 #: What would override the level for the runtime alone.
 _UNSET = ("ASCEND_MODULE_LOG_LEVEL",)
 #: Seconds that a command has to end by itself.
-_GRACE = 5.0
+_GRACE = 10.0
 
 
 @contextlib.contextmanager
@@ -53,7 +53,8 @@ def run_logged(command: Sequence[str], folder: Path, *, out: BinaryIO, err: Bina
     """Run a command with its log in `folder`; returns its exit status.
 
     Its standard output and error are passed on to `out` and `err` and kept beside the log. The
-    command and what it started are a process group of their own, which ends with this call.
+    command and what it started are a process group of their own, which ends with this call; also
+    when that raises KeyboardInterrupt, of which the group is told first.
     """
     kept = {name: value for name, value in os.environ.items() if name not in _UNSET}
     environment = {**kept, **LOGGING, "ASCEND_PROCESS_LOG_PATH": str(folder)}
@@ -77,13 +78,14 @@ def run_logged(command: Sequence[str], folder: Path, *, out: BinaryIO, err: Bina
             (child.stderr, err, "output.err"),
         )
     ]
-    with _ended_with_us(child):
+    for pump in pumps:
+        pump.start()
+    try:
+        with _ended_with_us(child):
+            return child.wait()
+    finally:
         for pump in pumps:
-            pump.start()
-        status = child.wait()
-        for pump in pumps:
-            pump.join(_GRACE)  # a child of the child may keep a pipe open
-    return status
+            pump.join(_GRACE)  # who left the group may keep a pipe open
 
 
 def _pump(source: BinaryIO, target: BinaryIO, file: Path) -> None:

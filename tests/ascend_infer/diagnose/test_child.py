@@ -89,7 +89,7 @@ def test_the_whole_group_ends_when_we_are_interrupted(tmp_path: Path, number: in
     root = str(Path(__file__).resolve().parents[3])
     ours = subprocess.Popen(
         [*command, sys.executable, "-c", script],
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": root},
     )
@@ -99,5 +99,7 @@ def test_the_whole_group_ends_when_we_are_interrupted(tmp_path: Path, number: in
     children = [int(pid) for pid in pids.read_text().split()]
     assert all(map(alive, children))
     ours.send_signal(number)
-    assert ours.wait(30) in (130, 143)
+    out, _ = ours.communicate(timeout=60)
+    assert ours.returncode == 128 + number
+    assert (b"the command ended with status 130" in out) == (number == signal.SIGINT)
     assert not any(map(alive, children))
