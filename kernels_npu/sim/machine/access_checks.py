@@ -43,21 +43,31 @@ class _Range:
 class _Touched:
     """The cells of one execution; most executions of a site touch the same ones again.
 
-    racing: (write, cell, shadow) of the ranges that can have a race. reads, writes: the on-chip
-    ranges. clobbers: a write leaves nothing of use. written_in, losses: block, and how often
-    memories had lost data, when the last look found all on-chip ranges written.
+    racing: the ranges that can have a race (see `stretch_effect.Access`). reads, writes: the
+    on-chip ranges. clobbers: a write leaves nothing of use. written_in, losses: block, and how
+    often memories had lost data, when the last look found all on-chip ranges written.
     """
 
     __slots__ = ("clobbers", "losses", "racing", "ranges", "reads", "writes", "written_in")
 
     def __init__(self, ranges: list[tuple[_Range, Cell]]) -> None:
         self.ranges = ranges
-        self.racing = [(item.write, cell, item.shadow) for item, cell in ranges if not item.ordered]
+        self.racing = [
+            (item.write, cell, _elements(item.shadow, cell))
+            for item, cell in ranges
+            if not item.ordered
+        ]
         self.reads = [c for r, c in ranges if r.shadow is not None and not r.write]
         self.writes = [(c, r.shadow) for r, c in ranges if r.shadow is not None and r.write]
         self.clobbers = any(item.footprint.clobbers for item, _ in ranges)
         self.written_in = -1
         self.losses = -1
+
+
+def _elements(shadow: ShadowMemory | None, cell: Cell) -> ElementTrace | None:
+    """The record of element accesses that `cell` must be compared with, if any."""
+    trace = shadow.elements if shadow is not None else None
+    return trace if trace is not None and trace.meets(cell) else None
 
 
 class SiteCheck:
@@ -91,12 +101,11 @@ class SiteCheck:
         self.clips = site.clips
         self.conditional = any(r.footprint.conditional for r in self.ranges)
         dynamic = self.clips or self.conditional
-        #: the cells, when they are always the same
+        #: the cells, when they are always the same; made by the first execution
         self._constant: _Touched | None = None
         self.run: Callable[..., None]
         if not dynamic and all(r.fixed is not None for r in self.ranges):
-            self._constant = _Touched([(r, r.fixed) for r in self.ranges if r.fixed is not None])
-            self.run = self._constant_run(self._constant)
+            self.run = self._constant_run()
         else:
             self.run = self._dynamic_run()
         tail = site.instruction.tail if site.instruction else None
@@ -160,10 +169,7 @@ class SiteCheck:
     def racing(self) -> Sequence[tuple[bool, Cell, ElementTrace | None]]:
         """The constant ranges that can have a race; see `stretch_effect.Access`."""
         assert self._constant is not None
-        ranges = self._constant.racing
-        return [
-            (write, cell, memory.elements if memory else None) for write, cell, memory in ranges
-        ]
+        return self._constant.racing
 
     def is_settled(self) -> bool:
         """Whether another execution would find the constant ranges written, and leave them so."""
@@ -173,18 +179,21 @@ class SiteCheck:
 
     # ------------------------------------------------------------------ hot path
 
-    def _constant_run(self, touched: _Touched) -> Callable[[], None]:
+    def _constant_run(self) -> Callable[[], None]:
         state, number, agent, index = self.state, self.number, self.agent, self.site.index
         losses, uninitialised, check_written = state.losses, self.uninitialised, self._check_written
-        racing = [(write, cell, shadow) for write, cell, shadow in touched.racing if shadow]
 
         def run() -> None:
-            if racing:
+            touched = self._constant
+            if touched is None:
+                ranges = [(item, item.fixed) for item in self.ranges if item.fixed is not None]
+                touched = self._constant = _Touched(ranges)
+            if touched.racing:
                 monitor = state.monitor
                 monitor.changes[number] += 1
-                for write, cell, shadow in racing:
-                    if shadow.elements is not None:
-                        monitor.against_elements(agent, shadow.elements, cell, index, write=write)
+                for write, cell, elements in touched.racing:
+                    if elements is not None:
+                        monitor.against_elements(agent, elements, cell, index, write=write)
                     if write:
                         monitor.write(agent, cell, index)
                     else:
@@ -221,9 +230,9 @@ class SiteCheck:
                 if overtakes:
                     self._check_accumulator(touched)
                 monitor.changes[number] += 1
-                for write, cell, shadow in touched.racing:
-                    if shadow is not None and shadow.elements is not None:
-                        monitor.against_elements(agent, shadow.elements, cell, index, write=write)
+                for write, cell, elements in touched.racing:
+                    if elements is not None:
+                        monitor.against_elements(agent, elements, cell, index, write=write)
                     if write:
                         monitor.write(agent, cell, index)
                     else:

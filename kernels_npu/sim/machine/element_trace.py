@@ -31,17 +31,29 @@ class ElementTrace:
         self._granule = granule
         self._writes: Records = np.zeros(-(-size // granule), dtype=np.int64)
         self._reads: Records = np.zeros(-(-size // granule), dtype=np.int64)
+        #: bytes of the buffers whose elements are touched
+        self._buffers: set[tuple[int, int]] = set()
         #: the unit's time at its last write and read
         self.last_write = 0
         self.last_read = 0
 
     def buffer(self, address: int, count: int, itemsize: int, *, write: bool) -> Records:
         """The records of a buffer: one per element, or a row of several per element."""
+        self._buffers.add((address, address + count * itemsize))
         records = self._writes if write else self._reads
         per_element = itemsize // self._granule
         first = address // self._granule
         part = records[first : first + count * per_element]
         return part if per_element == 1 else part.reshape(-1, per_element)
+
+    def meets(self, cell: Cell) -> bool:
+        """Whether `cell` shares a byte with a buffer whose elements are touched."""
+        return any(
+            cell.start < stop
+            and start < cell.stop
+            and (cell.rows == 1 or cell.has_byte_in(start, stop))
+            for start, stop in self._buffers
+        )
 
     def newer_write(self, cell: Cell, known: int) -> int:
         """Site of a write in `cell` after the scalar unit's time `known`, or -1."""
