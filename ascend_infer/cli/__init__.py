@@ -88,7 +88,16 @@ def _is_wrong_use(error: AscendInferError) -> bool:
 
 
 def _parser() -> _Parser:
-    from ascend_infer.cli import diagnose, doctor, estimate, generate, lint, simulate, verify
+    from ascend_infer.cli import (
+        diagnose,
+        doctor,
+        estimate,
+        generate,
+        lint,
+        profile,
+        simulate,
+        verify,
+    )
 
     parser = _Parser(
         prog="ascend-infer",
@@ -97,7 +106,7 @@ def _parser() -> _Parser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (doctor, generate, verify, simulate, lint, estimate, diagnose):
+    for module in (doctor, generate, verify, simulate, lint, profile, estimate, diagnose):
         module.add_command(commands)
     return parser
 

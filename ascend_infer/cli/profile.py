@@ -1,0 +1,42 @@
+"""`ascend-infer profile`: what a profiler measured."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ascend_infer.cli import options
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command, its subcommands and their options."""
+    group = commands.add_parser("profile", help="read profiler files").add_subparsers(
+        title="commands", metavar="COMMAND", required=True
+    )
+    show = group.add_parser(
+        "show",
+        help="what a profiler's files say",
+        description="Read what msprof op, msprof or torch_npu.profiler wrote: a file, a folder or "
+        "a zip archive. Exit codes: 0 read, 1 a part is damaged or not readable (the rest is "
+        "shown), 2 nothing there is a profiler's.",
+    )
+    show.add_argument("path", type=Path, metavar="PATH", help="OPPROF_..., PROF_..., *_ascend_pt")
+    show.add_argument(
+        "--top", type=options.integer(1), default=10, help="operators and kernels (default: 10)"
+    )
+    show.add_argument("--blocks", action="store_true", help="one row per core of each kernel, too")
+    options.add_common(show)
+    show.set_defaults(run=run_show)
+
+
+def run_show(arguments: argparse.Namespace) -> int:
+    """Run `profile show`; 1 when figures were lost."""
+    from ascend_infer.cli import output, profile_tables
+    from profiling import read_profile
+
+    profile = read_profile(arguments.path)
+    if arguments.json:
+        output.print_json(profile_tables.as_json(profile, top=arguments.top))
+    else:
+        profile_tables.print_profile(profile, top=arguments.top, blocks=arguments.blocks)
+    return 1 if profile.damaged else 0

@@ -1,0 +1,78 @@
+"""Everything below a path, read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from kernels_npu.errors import UsageError
+from profiling.files.opprof import kernels_of
+from profiling.files.sources import UNREADABLE, Source, sources_below, unreadable
+from profiling.files.tables import read_table
+from profiling.files.tasks import LARGE, TASK_KINDS, read_tasks, tasks_of
+from profiling.files.traces import read_trace
+from profiling.records.note import Notes
+from profiling.records.profile import Profile
+from profiling.records.table import FileKind, Table
+from profiling.records.tasks import Tasks
+from profiling.records.trace import Trace
+
+
+def read_profile(path: str | os.PathLike[str]) -> Profile:
+    """What profilers wrote at `path`: a file, a folder or a zip archive.
+
+    Whatever is wrong with a file is in `Profile.notes`, and the rest is read.
+
+    Raises:
+        UsageError: AI-PROF-020, there is nothing of a profiler's.
+        EnvironmentProblem: AI-PROF-032, a file is large and polars is missing.
+    """
+    notes = Notes()
+    files: list[tuple[Source, Table]] = []
+    tasks: list[Tasks] = []
+    traces: list[Trace] = []
+    for source in sources_below(Path(path), notes):
+        try:
+            found = _read(source, notes)
+        except (*UNREADABLE, MemoryError) as error:
+            notes.add(unreadable(source.name, error))
+            continue
+        if isinstance(found, Table):
+            files.append((source, found))
+            if found.kind in TASK_KINDS:
+                tasks.append(tasks_of(found))
+        elif isinstance(found, Tasks):
+            tasks.append(found)
+        elif found is not None:
+            traces.append(found)
+    known = [table for _, table in files if table.kind is not FileKind.UNKNOWN]
+    if not (known or tasks or traces):
+        raise _nothing(Path(path), notes)
+    return Profile(
+        path=str(path),
+        kernels=tuple(kernels_of(files, notes)),
+        tasks=tuple(tasks),
+        tables=tuple(table for _, table in files),
+        traces=tuple(traces),
+        notes=notes.all(),
+    )
+
+
+def _read(source: Source, notes: Notes) -> Table | Tasks | Trace | None:
+    if source.suffix == ".json":
+        return read_trace(source, notes)
+    if source.size > LARGE:
+        tasks = read_tasks(source, notes)
+        if tasks is not None:
+            return tasks
+    return read_table(source, notes)
+
+
+def _nothing(path: Path, notes: Notes) -> UsageError:
+    told = "; ".join(note.what for note in notes.all()[:3])
+    return UsageError(
+        "AI-PROF-020",
+        f"no profiler's file can be read at {path}" + (f": {told}" if told else ""),
+        rule="PATH is a profiler's file, a folder that holds some, or a zip archive of one",
+        fix="name the OPPROF_..., PROF_... or *_ascend_pt folder",
+    )
