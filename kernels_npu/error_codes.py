@@ -4,8 +4,8 @@ Families: SRC kernel source, TYPE dtypes and shapes of a launch, MEM on-chip mem
 barriers, PIPE software pipelines, VID the automatic split over two vector cores, RACE unordered
 accesses, INIT uninitialised data, BOUND out of bounds, DEV simulated device, CAP graph capture,
 STREAM stream order, OP operators and their registry, GRAPH decode graphs, VERIFY failed
-verification, PROF profiling, MODEL configs, weights and tokenizers, CLI the command line, LINT
-files that lint looks at, DBG debugging, ENV installation.
+verification, PROF profiling, BENCH measurements and metrics, MODEL configs, weights and tokenizers,
+CLI the command line, LINT files that lint looks at, DBG debugging, ENV installation.
 """
 
 from __future__ import annotations
@@ -182,6 +182,14 @@ CODES: dict[str, str] = {
     ),
     "AI-OP-009": "There is no operator of torch_npu to compare this call with.",
     "AI-OP-010": "A kernel and torch_npu's own operator give different results.",
+    "AI-BENCH-001": "Statistics are asked for of no samples, or of one that is no number.",
+    "AI-BENCH-002": "The times of a request go backwards.",
+    "AI-BENCH-003": "A time per output token is asked for by an unknown formula, or of one token.",
+    "AI-BENCH-004": "A load has both a concurrency and a rate, or neither.",
+    "AI-BENCH-005": "The choices behind the figures of a serving run are missing or unknown.",
+    "AI-BENCH-006": "A ledger of measurements cannot be read or written.",
+    "AI-BENCH-007": "The options of a measurement are wrong.",
+    "AI-BENCH-008": "A kernel is to be timed on a device that has no clock.",
     "AI-PROF-001": "msprof, which comes with CANN, is not on the PATH.",
     "AI-PROF-002": "msprof ended with an error.",
     "AI-PROF-003": "msprof collected no kernel.",

@@ -44,6 +44,7 @@ FAMILIES = {
     "GRAPH": "Decode graphs",
     "VERIFY": "Verification",
     "PROF": "Profiling",
+    "BENCH": "Measurements and metrics",
     "MODEL": "Configs, weights and tokenizers",
     "CLI": "The command line",
     "LINT": "Files that lint looks at",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
 import dataclasses
 import fnmatch
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from pathlib import Path
 from conformance_suite import catalogue, verdicts
 from conformance_suite.runner import execute_all, stop_all
 from conformance_suite.verdicts import Verdict
+from conformance_suite.waiting import Waiting, memory_to_use
 
 EXPECTED = Path(__file__).with_name("expected.tsv")
 
@@ -95,21 +97,36 @@ def _verdicts(
 
     What the system killed, as it does when memory runs out, has another try when nothing else runs.
     """
-    pool = concurrent.futures.ThreadPoolExecutor(jobs)
+    waiting = Waiting(catalogue.in_order(files), catalogue.HEAVY, memory_to_use())
+    finished: queue.SimpleQueue[Verdict | BaseException] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            while (file := waiting.take()) is not None:
+                try:
+                    verdict = _judge(clone, file, timeout, logs)
+                finally:
+                    waiting.done(file)
+                finished.put(verdict)
+        except BaseException as error:  # noqa: BLE001 - raised where the verdicts are awaited
+            finished.put(error)
+
     killed = []
     try:
-        ordered = catalogue.in_order(files)
-        running = [pool.submit(_judge, clone, file, timeout, logs) for file in ordered]
-        for done in concurrent.futures.as_completed(running):
-            verdict = done.result()
-            if verdict.killed and jobs > 1:
-                killed.append(verdict.file)
+        for _ in range(jobs):
+            threading.Thread(target=work, daemon=True).start()
+        for _ in files:
+            result = finished.get()
+            if isinstance(result, BaseException):
+                raise result
+            if result.killed and jobs > 1:
+                killed.append(result.file)
             else:
-                yield verdict
+                yield result
         for file in killed:
             yield _judge(clone, file, timeout, logs)
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        waiting.stop()
         stop_all()
 
 

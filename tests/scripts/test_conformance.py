@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from conformance_suite import __main__ as conformance  # noqa: E402
 from conformance_suite import catalogue, page, verdicts  # noqa: E402
 from conformance_suite.runner import Execution  # noqa: E402
+from conformance_suite.waiting import Waiting, memory_to_use  # noqa: E402
 
 FILE = "examples/some/kernel.py"
 LAUNCHED = {"kernels": {"main": {"launches": 1}}, "findings": [], "error": None}
@@ -180,14 +181,22 @@ def test_first_matching_judge():
     assert catalogue.judge_of("examples/gemm/new.py").by == "assertion"
 
 
-def test_files_that_take_minutes_start_first() -> None:
-    chosen = ["examples/a.py", catalogue.LONGEST[2], "testing/b.py", catalogue.LONGEST[0]]
-    assert catalogue.in_order(chosen) == [
-        catalogue.LONGEST[0],
-        catalogue.LONGEST[2],
-        "examples/a.py",
-        "testing/b.py",
-    ]
+def test_heavy_files_start_first_and_only_where_they_fit() -> None:
+    heavy = list(catalogue.HEAVY)
+    chosen = ["examples/a.py", heavy[2], "testing/b.py", heavy[0]]
+    ordered = [heavy[0], heavy[2], "examples/a.py", "testing/b.py"]
+    assert catalogue.in_order(chosen) == ordered
+
+    waiting = Waiting(["large", "too large", "small", "another"], {"large": 7, "too large": 9}, 8)
+    assert waiting.take() == "large"
+    assert waiting.take() == "small"  # "too large" must wait
+    waiting.done("large")
+    assert waiting.take() == "another"
+    waiting.done("small")
+    waiting.done("another")
+    assert waiting.take() == "too large"  # alone, though it is more than there is
+    assert waiting.take() is None
+    assert memory_to_use() > 0
 
 
 def test_the_page_is_current():
