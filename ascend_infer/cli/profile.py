@@ -31,12 +31,14 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run_show(arguments: argparse.Namespace) -> int:
     """Run `profile show`; 1 when figures were lost."""
-    from ascend_infer.cli import output, profile_tables
+    from ascend_infer.cli import output
+    from ascend_infer.cli.profile_json import as_json
+    from ascend_infer.cli.profile_tables import ProfilePrinter
     from profiling import read_profile
 
     profile = read_profile(arguments.path)
     if arguments.json:
-        output.print_json(profile_tables.as_json(profile, top=arguments.top))
+        output.print_json(as_json(profile, top=arguments.top))
     else:
-        profile_tables.print_profile(profile, top=arguments.top, blocks=arguments.blocks)
+        ProfilePrinter(profile, top=arguments.top, blocks=arguments.blocks).print()
     return 1 if profile.damaged else 0

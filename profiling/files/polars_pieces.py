@@ -29,18 +29,20 @@ def read_piece(body: bytes, columns: Sequence[Column], first: int) -> Piece | No
         return None
     wanted = {c.key: place for place, c in enumerate(columns) if c.key in KEYS}
     last = len(columns) - 1
-    # A cell after the last column is how a long line shows: polars leaves out what it is not asked.
-    schema = {str(place): pl.String for place in range(len(columns) + 1)}
+    # A first line with one cell more: polars takes the width from it, and where a longer line has
+    # that cell it shows, which polars would leave out without a word.
+    widest = b"x" + b",x" * len(columns) + b"\n"
     places = sorted({*wanted.values(), last, last + 1})
     try:
-        frame = pl.read_csv(body, has_header=False, schema=schema, columns=places)
+        frame = pl.read_csv(widest + body, has_header=False, infer_schema=False, columns=places)
     except (pl.exceptions.PolarsError, ValueError):
         return None
+    frame = frame[1:].rename(dict(zip(frame.columns, map(str, places), strict=True)))
     if frame.height != body.count(b"\n") + (not body.endswith(b"\n")):
         return None
     if frame[str(last)].null_count() or frame[str(last + 1)].null_count() < frame.height:
         return None
-    texts = {key: _without_missing(frame[str(place)]) for key, place in wanted.items()}
+    texts = {key: frame[str(place)] for key, place in wanted.items()}
     starts = _times(texts.get("start_us"), frame.height)
     durations = _numbers(texts.get("duration_us"), frame.height)
     waits = _numbers(texts.get("wait_us"), frame.height)
@@ -58,16 +60,12 @@ def read_piece(body: bytes, columns: Sequence[Column], first: int) -> Piece | No
     )
 
 
-def _without_missing(column: pl.Series) -> pl.Series:
-    text = column.str.strip_chars()
-    return text.set(text.str.to_lowercase().is_in(list(MISSING)), None)
-
-
 def _times(text: pl.Series | None, height: int) -> NDArray[np.int64] | None:
     if text is None:
         return np.full(height, NO_TIME, dtype=np.int64)
+    text = text.str.strip_chars()
     times = text.cast(_NANOSECONDS, strict=False).to_physical().cast(pl.Int64, strict=False)
-    if times.null_count() != text.null_count():
+    if not _only_missing(text, times):
         return None
     return np.asarray(times.fill_null(int(NO_TIME)).to_numpy(), dtype=np.int64)
 
@@ -75,20 +73,31 @@ def _times(text: pl.Series | None, height: int) -> NDArray[np.int64] | None:
 def _numbers(text: pl.Series | None, height: int) -> NDArray[np.float64] | None:
     if text is None:
         return np.full(height, np.nan)
+    text = text.str.strip_chars()
     numbers = text.cast(pl.Float64, strict=False)
-    if numbers.null_count() != text.null_count() or not numbers.drop_nulls().is_finite().all():
+    if not _only_missing(text, numbers) or not numbers.drop_nulls().is_finite().all():
         return None
     return np.asarray(numbers.fill_null(float("nan")).to_numpy(), dtype=np.float64)
 
 
+def _only_missing(text: pl.Series, values: pl.Series) -> bool:
+    """Whether every text without a value says that there is none."""
+    without = text.filter(values.is_null()).drop_nulls().unique()
+    return all(cell.lower() in MISSING for cell in without)
+
+
 def _encoded(texts: Sequence[pl.Series], height: int) -> tuple[list[str], NDArray[np.int64]]:
     """The first text that each row has, as names and codes."""
-    if not texts:
-        return [""], np.zeros(height, dtype=np.int64)
-    text = texts[0]
-    for other in texts[1:]:
-        text = text.zip_with(text.is_not_null(), other)
-    text = text.fill_null("")
-    names = text.unique(maintain_order=True)
-    codes = text.cast(pl.Enum(names)).to_physical()
-    return names.to_list(), codes.cast(pl.Int64).to_numpy()
+    names, codes = [""], np.zeros(height, dtype=np.int64)
+    for text in texts:
+        without = codes == 0
+        if not without.any():
+            break
+        found = text.filter(pl.Series(without)).fill_null("")
+        unique = found.unique(maintain_order=True)
+        places = found.cast(pl.Enum(unique)).to_physical().cast(pl.Int64).to_numpy()
+        told = [name.strip() for name in unique]
+        known = np.array([name.lower() not in MISSING for name in told], dtype=bool)
+        codes[without] = np.where(known[places], places + len(names), 0)
+        names += told
+    return names, codes

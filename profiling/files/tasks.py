@@ -24,8 +24,9 @@ from profiling.records.table import Column, FileKind, Row, Table
 from profiling.records.tasks import NO_TIME, Labels, Tasks
 
 TASK_KINDS = frozenset({FileKind.KERNEL_DETAILS, FileKind.OP_SUMMARY, FileKind.TASK_TIME})
-#: Files larger than this are read with polars, and in pieces of this size.
+#: Files larger than this are read with polars, in pieces of that size.
 LARGE = 32 << 20
+PIECE = 8 << 20
 
 #: Columns that become names; of those in one tuple, the first that a row has.
 _LABELS = {
@@ -57,8 +58,10 @@ class _Encoder:
     codes: list[NDArray[np.int32]] = field(default_factory=list)
 
     def add(self, names: list[str], codes: NDArray[np.int64]) -> None:
-        ours = [self.names.setdefault(name, len(self.names)) for name in names]
-        self.codes.append(np.asarray(ours, dtype=np.int32)[codes])
+        used = np.unique(codes)
+        ours = np.zeros(len(names), dtype=np.int32)
+        ours[used] = [self.names.setdefault(names[code], len(self.names)) for code in used]
+        self.codes.append(ours[codes])
 
     def labels(self) -> Labels:
         return Labels(names=tuple(self.names), codes=_joined(self.codes, np.int32))
@@ -139,7 +142,7 @@ def _pieces(source: Source) -> Iterator[bytes]:
     """The file in pieces that end with a line."""
     with source.open() as stream:
         rest = b""
-        while block := stream.read(LARGE):
+        while block := stream.read(PIECE):
             end = block.rfind(b"\n") + 1
             if not end:
                 rest += block

@@ -31,6 +31,7 @@ def test_tables_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "12.25" in out and "1,650/1,800" in out and "88.3%" in out
     assert "vector0" in out and "npu-measured" in out
     assert "2 more; --top shows them" in out
+    assert "! clock: the cores ran at 91.7%" in out and "OpBasicInfo.csv:2" in out
 
 
 def test_json_of_every_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,8 +41,10 @@ def test_json_of_every_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     duration = next(f for f in kernel["info"] if f["column"] == "task_duration_us")
     assert (duration["value"], duration["unit"]) == (12.25, "us")
     assert duration["evidence"] == "npu-measured"
-    operators = next(o for o in told["operators"] if o["tasks"] == 4)
-    assert operators["totals"][0]["operator"] == "MatMulV2"
+    tasks = next(tasks for tasks in told["tasks"] if tasks["tasks"] == 4)
+    assert tasks["operators"][0]["operator"] == "MatMulV2"
+    for sentences in (kernel["sentences"], tasks["sentences"]):
+        assert sentences and all(sentence["refs"] for sentence in sentences)
 
 
 def test_a_simulators_time_is_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,6 +53,9 @@ def test_a_simulators_time_is_not_shown(tmp_path: Path, capsys: pytest.CaptureFi
     told = as_json(capsys, tmp_path)
     assert told["tables"][0]["rows"][0]["cycles"] == 2944
     assert "1.635556" not in json.dumps(told)
+    fixtures.write(tmp_path, {"trace.json": fixtures.SIMULATOR_TRACE})
+    track = as_json(capsys, tmp_path / "trace.json")["traces"][0]["tracks"][0]
+    assert (track["track"], track["total_us"], track["share"]) == ("VECTOR", None, 1.0)
 
 
 def test_exit_code_of_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

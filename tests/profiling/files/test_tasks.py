@@ -55,8 +55,8 @@ def read(path: Path, lines: list[str], ending: str = "\n") -> Profile:
 def both(path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[Profile, Profile]:
     """Row by row, and in pieces of a few kilobytes."""
     small = read(path, lines)
-    for module in (tasks, reading):
-        monkeypatch.setattr(module, "LARGE", 4096)
+    monkeypatch.setattr(reading, "LARGE", 4096)
+    monkeypatch.setattr(tasks, "PIECE", 4096)
     return small, read(path, lines)
 
 
@@ -66,6 +66,22 @@ def assert_equal(ours: Tasks, theirs: Tasks) -> None:
     for name in ("operator", "core", "step", "device"):
         a, b = getattr(ours, name), getattr(theirs, name)
         assert [a.names[code] for code in a.codes] == [b.names[code] for code in b.codes]
+        assert set(a.names) == set(b.names)
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_undamaged_pieces_are_read_by_polars(ending: str) -> None:
+    from profiling.files.polars_pieces import read_piece
+    from profiling.files.sources import Source
+    from profiling.files.tables import header_of
+    from profiling.records import Notes
+
+    source = Source(name="", place=("kernel_details.csv",), size=0, path=Path())
+    head = header_of([_HEADER], source, Notes())
+    assert head is not None
+    body = ending.join(kernel_details(random.Random(4), 50)).encode()
+    piece = read_piece(body, head[2], 2)
+    assert piece is not None and len(piece.lines) == 50
 
 
 def test_pieces_and_rows_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
