@@ -89,6 +89,7 @@ def _is_wrong_use(error: AscendInferError) -> bool:
 
 def _parser() -> _Parser:
     from ascend_infer.cli import (
+        bench,
         diagnose,
         doctor,
         estimate,
@@ -106,7 +107,7 @@ def _parser() -> _Parser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (doctor, generate, verify, simulate, lint, profile, estimate, diagnose):
+    for module in (doctor, generate, verify, simulate, lint, profile, bench, estimate, diagnose):
         module.add_command(commands)
     return parser
 
