@@ -219,7 +219,7 @@ CODES: dict[str, str] = {
     ),
     "AI-STREAM-011": "The current stream of torch_npu is the null stream.",
     "AI-STREAM-012": "A kernel was compiled for a way of launching that ignores torch's stream.",
-    "AI-STREAM-013": "The tensors of a launch are not on one device that has streams.",
+    "AI-STREAM-013": "A launch has no tensors on one device with streams, or names a missing one.",
     "AI-STREAM-020": "torch.Tensor has no DLPack exchange table of a layout that is known.",
     "AI-STREAM-021": "The DLPack exchange table of torch.Tensor names a wrong stream.",
     "AI-STREAM-022": (

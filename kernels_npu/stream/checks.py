@@ -12,7 +12,7 @@ import ctypes
 import importlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -83,7 +83,8 @@ def failed(problem: AscendInferError, asked: tuple[Asked, ...] = ()) -> Check:
 def probe(device: torch.device) -> Check:
     """Ask the table on `torch.Tensor` for the stream of `device`. Passes no tensor to tvm-ffi."""
     # A torch without a table of its own is given one by the import of tvm-ffi.
-    with contextlib.suppress(ImportError, OSError):
+    # A broken one raises anything; the proof says so.
+    with contextlib.suppress(Exception):
         importlib.import_module("tvm_ffi")
     try:
         table = table_of()
@@ -93,20 +94,19 @@ def probe(device: torch.device) -> Check:
     return _ask(device, partial(table.ask, dlpack_type, device.index), _wrong_table)
 
 
-def prove(device: torch.device) -> Check:
+def prove(device: torch.device, types: Collection[type[torch.Tensor]]) -> Check:
     """Let a TVM-FFI function of this thread say on which stream a kernel would be launched.
 
-    From here on tvm-ffi keeps, in this thread, the table that `torch.Tensor` has now.
+    Asked for each type, since tvm-ffi keeps a table per type. From here on it keeps, in this
+    thread, the tables that these have now.
     """
     try:
         read = environment_stream(device)
     except EnvironmentProblem as problem:
         return not_run(problem)
-    # tvm-ffi keeps a table per type, and weights are of another type than activations.
-    tensor = torch.empty(1, device=device)
-    weight = torch.nn.Parameter(tensor, requires_grad=False)
-    for argument in (tensor, weight):
-        check = _ask(device, partial(read, argument), _wrong_kernel)
+    for kind in types:
+        argument = torch.empty(1, device=device).as_subclass(kind)
+        check = _ask(device, partial(read, argument), partial(_wrong_kernel, kind))
         if not check.passed:
             break
     return check
@@ -124,7 +124,7 @@ def environment_stream(device: torch.device) -> Callable[[torch.Tensor], int]:
         import tvm_ffi
 
         get_stream = tvm_ffi.LIB.TVMFFIEnvGetStream
-    except (ImportError, OSError, AttributeError) as error:
+    except Exception as error:  # a library that does not load, or of another release
         raise EnvironmentProblem(
             "AI-STREAM-028",
             f"tvm-ffi cannot be used: {type(error).__name__}: {error}",
@@ -152,8 +152,11 @@ def _ask(
     for stream in each_stream(device):
         try:
             answer = question()
-        except Exception as error:  # noqa: BLE001 - from C, and any kind
-            return failed(_raised(device, take_error() or error), tuple(asked))
+        except Exception as error:  # from C, and any kind
+            cause = take_error() or error
+            if not isinstance(cause, Exception):
+                raise cause from error  # Ctrl-C, which says nothing of the table
+            return failed(_raised(device, cause), tuple(asked))
         asked.append(Asked(stream=stream.name, expected=stream.handle, answer=answer))
     wrong = next((a for a in asked if not a.right), None)
     if wrong is not None:
@@ -161,7 +164,7 @@ def _ask(
     return Check(verdict="passed", asked=tuple(asked))
 
 
-def _raised(device: torch.device, error: BaseException) -> AscendInferError:
+def _raised(device: torch.device, error: Exception) -> AscendInferError:
     first_line = next(iter(str(error).splitlines()), "")
     problem = EnvironmentProblem(
         "AI-STREAM-027",
@@ -185,8 +188,8 @@ def _wrong_table(device: torch.device, wrong: Asked) -> AscendInferError:
     )
 
 
-def _wrong_kernel(device: torch.device, wrong: Asked) -> AscendInferError:
-    what = f"a TVM-FFI function is given {wrong} on {device}"
+def _wrong_kernel(kind: type[torch.Tensor], device: torch.device, wrong: Asked) -> AscendInferError:
+    what = f"with a {kind.__name__} a TVM-FFI function is given {wrong} on {device}"
     if os.environ.get(SKIP_VARIABLE) == "1":
         return EnvironmentProblem(
             "AI-STREAM-023",
@@ -199,7 +202,8 @@ def _wrong_kernel(device: torch.device, wrong: Asked) -> AscendInferError:
         "AI-STREAM-022",
         f"{what} in thread {threading.current_thread().name!r}, "
         "although the table on torch.Tensor is right",
-        rule="tvm-ffi keeps the table of the first tensor that it meets in a thread, for ever",
+        rule="tvm-ffi keeps the table of the first tensor of a type that it meets in a thread, "
+        "for ever",
         fix="call kernels_npu.stream.ensure(device) at the start of the thread, before any tensor "
         "is passed to a TVM-FFI function; a new thread works",
     )

@@ -45,13 +45,35 @@ def kind_of(device: torch.device) -> DeviceKind:
 
 
 def with_index(device: torch.device | str) -> torch.device:
-    """`device` with its index: that of the current device unless it names one."""
-    given = torch.device(device)
+    """`device` with its index: that of the current device unless it names one.
+
+    Raises:
+        UsageError: AI-STREAM-013 for a device without streams, or that this process does not have.
+    """
+    try:
+        given = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        # torch knows the name `npu` only once torch_npu is imported.
+        raise _absent(device, "torch does not know it") from error
     kind_of(given)
+    module = torch.get_device_module(given)
+    count = module.device_count()
     index: int | None = given.index
-    if index is not None:
-        return given
-    return torch.device(given.type, torch.get_device_module(given).current_device())
+    if index is None and count:
+        index = module.current_device()
+    if index is None or index >= count:
+        raise _absent(device, f"there are {count}")
+    return torch.device(given.type, index)
+
+
+def _absent(device: torch.device | str, why: str) -> UsageError:
+    return UsageError(
+        "AI-STREAM-013",
+        f"{device!s} is not a device of this process: {why}",
+        rule=f"kernels are launched on {' or '.join(KINDS)} devices",
+        fix="import torch_npu first, or name a device that is there; `ascend-infer doctor` lists "
+        "them",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,7 +84,8 @@ class _PatchedTable:
 
 #: Original's address -> patched copy. Never emptied: C code may hold the addresses of the copies.
 _tables: dict[int, _PatchedTable] = {}
-_lock = threading.Lock()
+#: Held while the table is changed, and from a look at it to the change that follows.
+lock = threading.RLock()
 _changes = 0
 
 
@@ -105,7 +106,7 @@ def install() -> None:
         EnvironmentProblem: AI-STREAM-020 without a table, AI-STREAM-025 when it is installed
             already, AI-STREAM-026 when it was and someone has replaced it since.
     """
-    with _lock:
+    with lock:
         require_own()
         if is_installed():
             raise EnvironmentProblem(
@@ -128,7 +129,7 @@ def undo() -> None:
         EnvironmentProblem: AI-STREAM-026 when someone has replaced the table since; nothing is
             changed then.
     """
-    with _lock:
+    with lock:
         require_own()
         for table in _tables.values():
             if table.active:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,17 +64,26 @@ class StreamReport:
         }
 
 
+#: Weights are of another type than activations.
+TYPES = (torch.Tensor, torch.nn.Parameter)
+
+
 class _Ensured(threading.local):
-    """Device -> the number of changes to the table when it was ensured, in this thread."""
+    """What was ensured in this thread -> the number of changes to the table by then."""
 
     def __init__(self) -> None:
-        self.made: dict[torch.device, int] = {}
+        self.made: dict[tuple[torch.device, type[torch.Tensor]], int] = {}
 
 
 _ensured = _Ensured()
 
 
-def examine(device: torch.device | str, *, patch: bool = False) -> StreamReport:
+def examine(
+    device: torch.device | str,
+    *,
+    patch: bool = False,
+    types: Collection[type[torch.Tensor]] = TYPES,
+) -> StreamReport:
     """Probe the exchange table, patch it if asked to and needed, and prove the result.
 
     A proof lets tvm-ffi keep the present table in this thread. While the table is wrong it is left
@@ -83,10 +93,11 @@ def examine(device: torch.device | str, *, patch: bool = False) -> StreamReport:
         device: an `npu` or `cuda` device; without an index the current one.
         patch: install the patch when the probe fails on an NPU. It is taken off again when the
             probe fails with it, too; a proof that fails says nothing of other threads.
+        types: of the tensors that kernels are given; the proof is made for each.
 
     Raises:
-        UsageError: AI-STREAM-013 for a device without streams, AI-STREAM-029 during a capture;
-            whatever else is wrong is in the report.
+        UsageError: AI-STREAM-013 for a device that is not there or has no streams, AI-STREAM-029
+            during a capture; whatever else is wrong is in the report.
     """
     device = with_index(device)
     if torch.get_device_module(device).is_current_stream_capturing():
@@ -96,6 +107,13 @@ def examine(device: torch.device | str, *, patch: bool = False) -> StreamReport:
             rule="an examination allocates memory and makes other streams current",
             fix="call kernels_npu.stream.ensure(device) in this thread before the capture begins",
         )
+    with exchange_patch.lock:
+        return _examined(device, patch, types)
+
+
+def _examined(
+    device: torch.device, patch: bool, types: Collection[type[torch.Tensor]]
+) -> StreamReport:
     probed = probe(device)
     unpatched = None
     if patch and not probed.passed and device.type == "npu":
@@ -105,7 +123,7 @@ def examine(device: torch.device | str, *, patch: bool = False) -> StreamReport:
             pass  # there is no table, or a patch already: the probe has said what is wrong
         else:
             unpatched, probed = probed, probe(device)
-    proof = prove(device) if probed.passed else not_run(_table_is_wrong())
+    proof = prove(device, types) if probed.passed else not_run(_table_is_wrong())
     others = tuple(_other_problems(device))
     if unpatched is not None and not probed.passed:
         exchange_patch.undo()
@@ -122,26 +140,35 @@ def examine(device: torch.device | str, *, patch: bool = False) -> StreamReport:
     )
 
 
-def ensure(device: torch.device | str) -> StreamReport:
+def ensure(
+    device: torch.device | str, *, types: Collection[type[torch.Tensor]] = TYPES
+) -> StreamReport:
     """Make TVM-FFI kernels that this thread launches follow the current stream, or refuse.
 
     May be called again, and has to be in every thread that launches, before it passes a tensor to
     tvm-ffi.
 
+    Args:
+        device: as of `examine`.
+        types: of the tensors that kernels are given.
+
     Raises:
-        UsageError: AI-STREAM-013 for a device without streams, AI-STREAM-029 during a capture.
+        UsageError: AI-STREAM-013 for a device that is not there or has no streams, AI-STREAM-029
+            during a capture.
         EnvironmentProblem: AI-STREAM-020 to 028, the first problem of the report.
     """
-    report = examine(device, patch=True)
-    if not report.launches_follow:
-        raise report.problems[0]
-    _ensured.made[torch.device(report.device)] = exchange_patch.changes()
+    with exchange_patch.lock:
+        report = examine(device, patch=True, types=types)
+        if not report.launches_follow:
+            raise report.problems[0]
+        for kind in types:
+            _ensured.made[torch.device(report.device), kind] = exchange_patch.changes()
     return report
 
 
-def is_ensured(device: torch.device) -> bool:
-    """Whether `ensure` succeeded for `device` in this thread, and no patch has changed since."""
-    return _ensured.made.get(device) == exchange_patch.changes()
+def is_ensured(device: torch.device, kind: type[torch.Tensor]) -> bool:
+    """Whether `ensure` succeeded for this in this thread, and no patch has changed since."""
+    return _ensured.made.get((device, kind)) == exchange_patch.changes()
 
 
 def _other_problems(device: torch.device) -> list[AscendInferError]:

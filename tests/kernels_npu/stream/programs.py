@@ -162,6 +162,74 @@ def late_for_weights() -> dict[str, Any]:
     return verdicts(stream.examine(NPU, patch=True))
 
 
+class Marked(torch.Tensor):
+    """A type that tvm-ffi keeps a table for of its own."""
+
+
+def late_for_a_subclass() -> dict[str, Any]:
+    """Only a subclass went through tvm-ffi before the patch: it alone must not be launched with."""
+    tables.put(tables.no_stream)
+    read, x = environment_stream(NPU), torch.randn(7).to(NPU)
+    marked = x.as_subclass(Marked)
+    before = read(marked)
+    ensured = verdicts(stream.ensure(NPU))
+    return {
+        "before": before,
+        "ensured": ensured,
+        "call": code_of(lambda: stream.call(read, x, marked)),
+        "others": stream.call(read, x) == true_stream(),
+        "fresh_thread": in_a_thread(lambda: stream.call(read, marked) == true_stream()),
+    }
+
+
+def threads_together() -> dict[str, Any]:
+    """Several threads ensure at once what none of them has ensured yet."""
+    sys.setswitchinterval(1e-6)
+    found: set[str | None] = set()
+    for _ in range(20):
+        start = threading.Barrier(4)
+
+        def at_once(start: threading.Barrier = start) -> None:
+            start.wait()
+            found.add(code_of(lambda: stream.ensure(NPU)))
+
+        threads = [threading.Thread(target=at_once) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        stream.undo()
+    return {"codes": sorted(map(str, found))}
+
+
+def interrupted() -> dict[str, Any]:
+    """Ctrl-C while the current stream is read, by the probe and then by a launch."""
+    import torch_npu
+
+    class Slow:
+        @staticmethod
+        def _npu_getCurrentRawStream(index: int) -> int:
+            raise KeyboardInterrupt
+
+    def kind(action: Callable[[], Any]) -> str:
+        try:
+            return str(action())
+        except BaseException as error:  # noqa: BLE001 - its kind is the answer
+            return type(error).__name__
+
+    torch_npu._C = Slow
+    examined = kind(lambda: stream.examine(NPU, patch=True))
+    del torch_npu._C
+    read, x = environment_stream(NPU), torch.randn(7).to(NPU)
+    afterwards = verdicts(stream.ensure(NPU))
+    torch_npu._C = Slow
+    return {
+        "examined": examined,
+        "afterwards": afterwards,
+        "call": kind(lambda: stream.call(read, x)),
+    }
+
+
 def raising_callback() -> dict[str, Any]:
     """Reading torch_npu's current stream fails, first at once and then after the proof."""
     import torch_npu
@@ -210,8 +278,25 @@ def without_tvm_ffi() -> dict[str, Any]:
     return verdicts(stream.examine(NPU))
 
 
+def broken_tvm_ffi() -> dict[str, Any]:
+    """Half an installation: the import finds no library."""
+
+    class Finder:
+        @staticmethod
+        def find_spec(name: str, *_: Any) -> None:
+            if name == "tvm_ffi":
+                raise RuntimeError("Cannot find libtvm_ffi")
+
+    sys.meta_path.insert(0, Finder)  # type: ignore[arg-type]
+    found = verdicts(stream.examine(NPU))
+    tables.put(tables.true_stream)
+    return {"found": found, "right_table": verdicts(stream.examine(NPU))}
+
+
 def wrong_device() -> dict[str, Any]:
     """The tensors are on npu:1 while npu:0 is current."""
+    import tvm_ffi
+
     stream.ensure(NPU)
     second = torch.device("npu", 1)
     read, x = environment_stream(second), torch.randn(7).to(second)
@@ -221,7 +306,11 @@ def wrong_device() -> dict[str, Any]:
         "call": stream.call(read, x) == torch.npu.current_stream(1).npu_stream,
         "current": torch.npu.current_device(),
         "report": verdicts(stream.examine(second)),
+        "nested": stream.call(tvm_ffi.convert(lambda given: read(given[0])), [x, x])
+        == torch.npu.current_stream(1).npu_stream,
         "mixed": code_of(lambda: stream.call(read, x, mixed)),
+        "mixed_nested": code_of(lambda: stream.call(read, x, [{"a": mixed}])),
+        "meta": code_of(lambda: stream.call(read, torch.empty(3, device="meta"))),
         "none": code_of(lambda: stream.call(read, torch.randn(3))),
     }
 

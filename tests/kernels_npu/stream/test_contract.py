@@ -90,6 +90,24 @@ def test_weights_are_proved_like_activations():
     assert answer["codes"] == ["AI-STREAM-022"]
 
 
+def test_a_subclass_is_proved_when_a_kernel_is_given_one():
+    answer = run("late_for_a_subclass")
+    assert answer["before"] == 0
+    assert answer["ensured"]["passed"] and answer["others"]
+    assert answer["call"] == "AI-STREAM-022"
+    assert answer["fresh_thread"]
+
+
+def test_threads_that_ensure_at_once_do_not_disturb_each_other():
+    assert run("threads_together") == {"codes": ["None"]}
+
+
+def test_an_interruption_is_not_a_verdict():
+    answer = run("interrupted")
+    assert answer["examined"] == answer["call"] == "KeyboardInterrupt"
+    assert answer["afterwards"]["passed"]
+
+
 def test_a_callback_that_raises_is_loud():
     answer = run("raising_callback")
     assert answer["at_once"]["codes"][0] == "AI-STREAM-027"
@@ -118,13 +136,20 @@ def test_without_tvm_ffi_only_the_probe_is_made():
     assert answer["codes"] == ["AI-STREAM-028"]
 
 
+def test_a_tvm_ffi_that_does_not_load_is_named():
+    answer = run("broken_tvm_ffi")
+    assert answer["found"]["codes"] == ["AI-STREAM-027", "AI-STREAM-021"]
+    assert answer["right_table"]["codes"] == ["AI-STREAM-028"]
+
+
 def test_the_current_device_decides_and_call_sets_it():
     answer = run("wrong_device")
     assert answer["bare_call"] == 0
-    assert answer["call"]
+    assert answer["call"] and answer["nested"]
     assert answer["current"] == 0
     assert answer["report"]["codes"] == ["AI-STREAM-024"]
-    assert answer["mixed"] == answer["none"] == "AI-STREAM-013"
+    for refused in ("mixed", "mixed_nested", "none", "meta"):
+        assert answer[refused] == "AI-STREAM-013"
 
 
 def test_ten_thousand_launches_leak_nothing():

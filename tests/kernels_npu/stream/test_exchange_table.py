@@ -75,7 +75,8 @@ def test_a_launch_is_on_one_device_that_is_not_the_cpu():
         assert caught.value.code == "AI-STREAM-013"
 
 
-def test_a_device_without_streams_is_refused():
+@pytest.mark.parametrize("device", ["cpu", "meta", "xyz", "cuda:99", "npu:-1", None])
+def test_a_device_without_streams_or_that_is_not_there_is_refused(device):
     with pytest.raises(UsageError) as caught:
-        with_index("cpu")
+        with_index(device)
     assert caught.value.code == "AI-STREAM-013"
