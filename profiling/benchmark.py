@@ -21,8 +21,9 @@ from kernels_npu.evidence import Evidence
 from profiling.samples import Summary, summarise
 
 MODES = ("eager", "graph")
-#: A first call this many times slower than the median did something that happens once.
-ONCE = 3.0
+#: A first call this many times slower than the others, and by this many microseconds, did something
+#: that happens once.
+ONCE, ONCE_US = 3.0, 1000.0
 #: Medians of the first and the last quarter of the samples that differ by more are a trend.
 TREND = 0.05
 
@@ -185,7 +186,8 @@ def _warnings(
     options: BenchOptions,
 ) -> list[str]:
     found = []
-    if first > ONCE * max(samples.median, host_us):
+    usual = max(samples.median, host_us)
+    if first > ONCE * usual and first > usual + ONCE_US:
         found.append(
             f"the first call took {first:.0f} us (compilation, tuning, pools) and is left out: "
             f"among the {samples.count} samples it would raise the mean to "
@@ -206,7 +208,4 @@ def _warnings(
             f"host-bound: the host takes {host_us:.1f} us to issue a call, so the device waits; "
             "time the replay of a graph"
         )
-    untold = [f"p{100 * q:g}" for q, value in samples.quantiles.items() if value is None]
-    if untold:
-        found.append(f"{samples.count} samples are too few for {', '.join(untold)}")
     return found

@@ -101,12 +101,12 @@ _OWN = Judge(by="assertion")
 #: Files that take minutes or much memory, with the most that their process has held, in GiB: mostly
 #: the files' own references. They start first, in this order, so that none is left for the end.
 HEAVY: dict[str, float] = {
-    "examples/sparse_flash_attention/example_sparse_flash_attn_dynamic_shape.py": 17,
-    "examples/sparse_flash_attention/example_sparse_flash_attn_mask.py": 18,
+    "examples/sparse_flash_attention/example_sparse_flash_attn_dynamic_shape.py": 22,
+    "examples/sparse_flash_attention/example_sparse_flash_attn_mask.py": 22,
     "testing/python/language/test_tilelang_ascend_language_elementwise.py": 1,
     "examples/flash_attention/fa_opt/flash_attn_bhsd_auto_pipeline_h32_d512.py": 21,
     "examples/sparse_flash_attention/example_sparse_flash_attn_gqa_pto.py": 9,
-    "examples/sparse_flash_attention/example_sparse_flash_attn_mask_pa.py": 18,
+    "examples/sparse_flash_attention/example_sparse_flash_attn_mask_pa.py": 22,
     "examples/flash_attention/fa_opt/flash_attn_bhsd_expert_h16_d128.py": 11,
     "examples/sparse_flash_attention/example_sparse_flash_attn_gqa.py": 9,
     "examples/flash_attention/fa_opt/flash_attn_bhsd_auto_pipeline_h16_d128.py": 11,
