@@ -167,6 +167,57 @@ APP_FORMATS = (
         ),
         needs=("name", "host_total_duration_us", "device_total_duration_us"),
         tells=(frozenset({"name", "host_self_duration_us"}),),
+        multiline=True,
+    ),
+    Format(
+        kind=FileKind.OPERATOR_MEMORY,
+        source=_TORCH,
+        columns=(
+            "Name,Size(KB),Allocation Time(us),Release Time(us),Active Release Time(us),"
+            "Duration(us),Active Duration(us),Stream Ptr,Device Type,Device_id",
+            ",".join(
+                f"{when} Total {what}(MB)"
+                for when in ("Allocation", "Release")
+                for what in ("Allocated", "Reserved", "Active")
+            ),
+        ),
+        needs=("name", "size_kb", "allocation_time_us"),
+        tells=(frozenset({"name", "size_kb", "allocation_time_us"}),),
+        quantities={"stream_ptr": Quantity.TEXT, "device_type": Quantity.TEXT},
+    ),
+    Format(
+        kind=FileKind.MEMORY_RECORD,
+        source=_TORCH,
+        columns=(
+            "Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB),Total Active(MB),"
+            "Stream Ptr,Device Type,Device_id",
+        ),
+        needs=("component", "timestamp_us", "total_reserved_mb"),
+        tells=(frozenset({"component", "timestamp_us", "total_allocated_mb"}),),
+        quantities=dict.fromkeys(("component", "stream_ptr", "device_type"), Quantity.TEXT),
+    ),
+    Format(
+        kind=FileKind.MODULE_MEMORY,
+        source=_TORCH,
+        columns=("Device_id,Component,Timestamp(us),Total Reserved(MB),Total Reserved(KB),Device",),
+        needs=("component", "timestamp_us"),
+        tells=(frozenset({"component", "timestamp_us"}),),
+        quantities=dict.fromkeys(("component", "device"), Quantity.TEXT),
+    ),
+    Format(
+        kind=FileKind.STATIC_MEMORY,
+        source=_TORCH,
+        columns=("Device_id,Op Name,Model Name,Graph ID,Node Index Start,Node Index End,Size(KB)",),
+        needs=("op_name", "size_kb"),
+        tells=(frozenset({"op_name", "graph_id", "size_kb"}),),
+        quantities={"model_name": Quantity.TEXT, "graph_id": Quantity.TEXT},
+    ),
+    Format(
+        kind=FileKind.L2_OF_TASKS,
+        source=_MSPROF,
+        columns=("Device_id,Stream Id,Task Id,Hit Rate,Victim Rate,Op Name",),
+        needs=("op_name", "hit_rate"),
+        tells=(frozenset({"stream_id", "task_id", "hit_rate"}),),
     ),
     Format(
         kind=FileKind.INSTRUCTIONS,

@@ -33,11 +33,6 @@ def format_of(header: list[str], stem: str) -> Format:
     return UNKNOWN
 
 
-def is_known(format: Format) -> bool:
-    """Whether the file is one of a profiler's."""
-    return format.kind is not FileKind.UNKNOWN
-
-
 def timestamp_of(stem: str) -> str:
     """The timestamp in a file's name, empty when it has none."""
     match = _SUFFIX.search(stem)

@@ -14,10 +14,11 @@ from profiling.records.table import Column, FileKind
 
 #: What a key measures: the first pattern that is found in it.
 _QUANTITIES = (
-    (r"_(datas|size)_kb\b|_kb(_|$)", Quantity.VOLUME),
+    (r"_kb(_|$)", Quantity.VOLUME),
+    (r"_mb$", Quantity.MEMORY),
     (r"_gbps$", Quantity.BANDWIDTH),
     (r"_pct(_|$)", Quantity.PERCENT),
-    (r"(^|_)start(_time)?_us$|^task_(start|stop)_us$", Quantity.TIMESTAMP),
+    (r"(^|_)(start|allocation|release|timestamp)(_time)?_us$", Quantity.TIMESTAMP),
     (r"_us$", Quantity.TIME),
     (r"_(ratio|rate)$", Quantity.RATIO),
     (r"(^|_)cycles$", Quantity.CYCLES),
@@ -81,6 +82,7 @@ class Format:
         renames: keys of this kind that say the same as another one's.
         quantities: where the name alone does not tell.
         evidence: of its figures.
+        multiline: whether cells hold line ends.
     """
 
     kind: FileKind
@@ -91,6 +93,7 @@ class Format:
     renames: Mapping[str, str] = field(default_factory=dict)
     quantities: Mapping[str, Quantity] = field(default_factory=dict)
     evidence: Evidence = Evidence.NPU_MEASURED
+    multiline: bool = False
 
     @cached_property
     def known(self) -> frozenset[str]:

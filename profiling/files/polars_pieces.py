@@ -40,7 +40,9 @@ def read_piece(body: bytes, columns: Sequence[Column], first: int) -> Piece | No
     frame = frame[1:].rename(dict(zip(frame.columns, map(str, places), strict=True)))
     if frame.height != body.count(b"\n") + (not body.endswith(b"\n")):
         return None
-    if frame[str(last)].null_count() or frame[str(last + 1)].null_count() < frame.height:
+    if frame[str(last + 1)].null_count() < frame.height:
+        return None
+    if frame[str(last)].null_count() and not _are_whole(body, frame[str(last)], len(columns)):
         return None
     texts = {key: frame[str(place)] for key, place in wanted.items()}
     starts = _times(texts.get("start_us"), frame.height)
@@ -57,6 +59,15 @@ def read_piece(body: bytes, columns: Sequence[Column], first: int) -> Piece | No
             label: _encoded([texts[key] for key in keys], frame.height)
             for label, keys in labels_of(tuple(texts)).items()
         },
+    )
+
+
+def _are_whole(body: bytes, last: pl.Series, width: int) -> bool:
+    """Whether the lines without a last cell have one that is empty, and not too few cells."""
+    lines = body.decode("utf-8").split("\n")
+    return all(
+        len(split_line(lines[place].rstrip("\r")) or ()) == width
+        for place in last.is_null().arg_true()
     )
 
 

@@ -45,8 +45,9 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
             tasks.append(found)
         elif found is not None:
             traces.append(found)
-    known = [table for _, table in files if table.kind is not FileKind.UNKNOWN]
-    if not (known or tasks or traces):
+    # A file that was named is read whatever it is; a folder of other people's tables is a mistake.
+    told = [table for _, table in files if is_known(table) or Path(path).is_file()]
+    if not (told or tasks or traces):
         raise _nothing(Path(path), notes)
     return Profile(
         path=str(path),
@@ -66,6 +67,11 @@ def _read(source: Source, notes: Notes) -> Table | Tasks | Trace | None:
         if tasks is not None:
             return tasks
     return read_table(source, notes)
+
+
+def is_known(table: Table) -> bool:
+    """Whether a file is one of a profiler's."""
+    return table.kind is not FileKind.UNKNOWN
 
 
 def _nothing(path: Path, notes: Notes) -> UsageError:

@@ -1,4 +1,4 @@
-"""Lines of a CSV file as rows: each line on its own, so that a damaged one costs only itself."""
+"""Lines of a CSV file as rows: each row on its own, so that a damaged one costs only itself."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from profiling.records.table import Column, Row
 
 #: How much of a bad cell a message shows.
 _SHOWN = 40
+#: Lines of the longest row that is looked for: call stacks have some dozens.
+_MOST_LINES = 500
 
 
 def split_line(line: str) -> list[str] | None:
@@ -39,20 +41,38 @@ class RowReader:
     Args:
         file: as messages show it.
         columns: of the header, in its order.
+        notes: where damage goes.
+        multiline: whether quoted cells may hold line ends. Where they may not, an open quote is
+            damage of its line.
     """
 
     file: str
     columns: tuple[Column, ...]
     notes: Notes
+    multiline: bool = False
 
-    def rows(self, lines: Iterator[str] | Sequence[str], first: int) -> Iterator[Row]:
+    def rows(self, lines: Sequence[str], first: int) -> Iterator[Row]:
         """The rows among `lines`, of which the first is line `first` of the file."""
         index = {column.key: place for place, column in enumerate(self.columns)}
-        for number, line in enumerate(lines, start=first):
-            if line.strip(" \t,"):
-                cells = self._cells(line, number)
+        place = 0
+        while place < len(lines):
+            end = self._end(lines, place) if self.multiline else place + 1
+            text = lines[place] if end == place + 1 else "\n".join(lines[place:end])
+            if text.strip(" \t,"):
+                cells = self._cells(text, first + place)
                 if cells is not None:
-                    yield Row(number, cells, index)
+                    yield Row(first + place, cells, index)
+            place = end
+
+    def _end(self, lines: Sequence[str], place: int) -> int:
+        """The line after the row that begins at `place`: where its quotes close and it fits."""
+        quotes = 0
+        for end in range(place, min(place + _MOST_LINES, len(lines))):
+            quotes += lines[end].count('"')
+            if quotes % 2 == 0:
+                cells = split_line("\n".join(lines[place : end + 1])) or ()
+                return end + 1 if len(cells) == len(self.columns) else place + 1
+        return place + 1
 
     def _cells(self, line: str, number: int) -> tuple[Value, ...] | None:
         cells = split_line(line)

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from kernels_npu.errors import SourceLocation
-from profiling.files.catalogue import format_of, is_known
+from profiling.files.catalogue import UNKNOWN, format_of
 from profiling.files.formats import Format
 from profiling.files.rows import RowReader, columns_named, split_line
 from profiling.files.sources import Source
@@ -26,7 +26,7 @@ def read_table(source: Source, notes: Notes) -> Table | None:
     if head is None:
         return None
     line, format, columns = head
-    reader = RowReader(file=source.name, columns=columns, notes=notes)
+    reader = RowReader(file=source.name, columns=columns, notes=notes, multiline=format.multiline)
     rows = tuple(reader.rows(lines[line:], first=line + 1))
     if not rows:
         notes.add(_without_rows(source.name, line))
@@ -44,7 +44,7 @@ def header_of(
         return None
     format = format_of(names, source.stem)
     columns = _unique([format.column(name) for name in names], source.name, number, notes)
-    if not is_known(format):
+    if format is UNKNOWN:
         notes.add(_unknown(source.name, number, names))
     missing = [key for key in format.needs if all(column.key != key for column in columns)]
     if missing:

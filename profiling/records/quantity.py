@@ -20,6 +20,7 @@ class Quantity(str, enum.Enum):
     PERCENT = "percent"
     BANDWIDTH = "bandwidth"
     VOLUME = "volume"
+    MEMORY = "memory"
     FREQUENCY = "frequency"
     COUNT = "count"
     TEXT = "text"
@@ -43,5 +44,6 @@ UNITS = {
     Quantity.PERCENT: "%",
     Quantity.BANDWIDTH: "GiB/s",
     Quantity.VOLUME: "KiB",
+    Quantity.MEMORY: "MiB",
     Quantity.FREQUENCY: "MHz",
 }

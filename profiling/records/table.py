@@ -32,6 +32,11 @@ class FileKind(str, enum.Enum):
     TASK_TIME = "task_time"
     STEP_TRACE = "step_trace_time"
     OPERATOR_DETAILS = "operator_details"
+    OPERATOR_MEMORY = "operator_memory"
+    MEMORY_RECORD = "memory_record"
+    MODULE_MEMORY = "npu_module_mem"
+    STATIC_MEMORY = "static_op_mem"
+    L2_OF_TASKS = "l2_cache"
     UNKNOWN = "unknown"
 
     def __str__(self) -> str:

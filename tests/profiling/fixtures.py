@@ -115,6 +115,34 @@ STEP_TRACE = (
     ",rank,0,8827.472999999998,815.5,40.25,855.75,259.125,9902.25,0.0,815.5,19.5\n"
     ',stage,"(0, 1)",9827.5,815.5,40.25,855.75,259.125,10902.25,0.0,815.5,19.5\n'
 )
+#: Call stacks are cells of many lines.
+OPERATOR_DETAILS = (
+    "Name,Input Shapes,Call Stack,Host Self Duration(us),Host Total Duration(us),"
+    "Device Self Duration(us),Device Total Duration(us),Device Self Duration With AICore(us),"
+    "Device Total Duration With AICore(us)\n"
+    'aten::add,"3,4;3,4","model.py(7): forward;\nrun.py(12): <module>;\n\nrun.py(1): main"'
+    ",5.5,7.25,1.5,1.75,1.5,1.75\n"
+    'aten::relu,";\n;\n;",,2.5,3.0,0,0,0,0\n'
+)
+OPERATOR_MEMORY = (
+    "Name,Size(KB),Allocation Time(us),Release Time(us),Duration(us),"
+    "Allocation Total Allocated(MB),Stream Ptr,Device Type\n"
+    "aten::empty,192.5,1706704429088523.015\t,,,954.375,94509039890976,NPU:0\n"
+)
+MEMORY_RECORD = (
+    "Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB),Device Type\n"
+    "APP,1736405443756384.100\t,,2109.625,NPU:0\n"
+)
+MODULE_MEMORY = (
+    "Component,Timestamp(us),Total Reserved(MB),Device\nSLOG,1724670453385978.290\t,0.5,NPU:0\n"
+)
+STATIC_MEMORY = (
+    "Device_id,Op Name,Model Name,Graph ID,Node Index Start,Node Index End,Size(KB)\n"
+    "host,sqrt_01,0,0,31,32,2343.75\n"
+)
+L2_OF_TASKS = (
+    "Stream Id,Task Id,Hit Rate,Victim Rate,Op Name\n2,11054,N/A,0.066608,trans_TransData_1\n"
+)
 TRACE = (
     '[{"ph":"M","name":"process_name","pid":5,"tid":0,"args":{"name":"Ascend Hardware"}},\n'
     '{"ph":"M","name":"thread_name","pid":5,"tid":2,"args":{"name":"Stream 2"}},\n'
@@ -147,6 +175,12 @@ ALL = {
     "op_statistic.csv": OP_STATISTIC,
     "api_statistic.csv": API_STATISTIC,
     "step_trace_time.csv": STEP_TRACE,
+    "operator_details.csv": OPERATOR_DETAILS,
+    "operator_memory.csv": OPERATOR_MEMORY,
+    "memory_record.csv": MEMORY_RECORD,
+    "npu_module_mem.csv": MODULE_MEMORY,
+    "static_op_mem.csv": STATIC_MEMORY,
+    "l2_cache.csv": L2_OF_TASKS,
     "trace_view.json": TRACE,
 }
 

@@ -56,6 +56,15 @@ def test_a_malformed_row_costs_only_itself(tmp_path: Path, line: str) -> None:
     assert rows(profile) == rows(clean)
 
 
+def test_an_open_quote_where_rows_have_many_lines(tmp_path: Path) -> None:
+    lines = fixtures.OPERATOR_DETAILS.splitlines()
+    text = "\n".join([lines[0], 'aten::mul,"3,4,,1,1,1,1,1,1', *lines[1:]])
+    profile = read(tmp_path, "operator_details.csv", text)
+    note = only_note(profile)
+    assert (note.code, note.count) == ("AI-PROF-024", 1)
+    assert [row["name"] for row in rows(profile)] == ["aten::add", "aten::relu"]
+
+
 def test_a_cell_that_is_no_number_is_missing_and_noted(tmp_path: Path) -> None:
     for bad in ("4.0.0", "inf", "nan", "1_0", "x" * 90, "9" * 500):
         profile = read(tmp_path, "OpBasicInfo.csv", fixtures.BASIC_INFO.replace("12.250000", bad))

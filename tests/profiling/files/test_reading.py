@@ -192,6 +192,38 @@ def test_tables_of_msprof(tmp_path: Path) -> None:
     assert not profile.notes
 
 
+def test_rows_of_many_lines(tmp_path: Path) -> None:
+    profile = read(tmp_path, operator_details=fixtures.OPERATOR_DETAILS)
+    first, second = only(profile, FileKind.OPERATOR_DETAILS).rows
+    assert first["call_stack"] == "model.py(7): forward;\nrun.py(12): <module>;\n\nrun.py(1): main"
+    assert (first.line, first["host_total_duration_us"]) == (2, 7.25)
+    assert (second.line, second["input_shapes"], second["host_self_duration_us"]) == (
+        6,
+        ";\n;\n;",
+        2.5,
+    )
+
+
+def test_memory_of_the_torch_profiler(tmp_path: Path) -> None:
+    profile = read(
+        tmp_path,
+        operator_memory=fixtures.OPERATOR_MEMORY,
+        memory_record=fixtures.MEMORY_RECORD,
+        npu_module_mem=fixtures.MODULE_MEMORY,
+        static_op_mem=fixtures.STATIC_MEMORY,
+        l2_cache=fixtures.L2_OF_TASKS,
+    )
+    allocated = only(profile, FileKind.OPERATOR_MEMORY).rows[0]
+    assert allocated["allocation_time_us"] == Decimal("1706704429088523.015")
+    assert (allocated["size_kb"], allocated["release_time_us"]) == (192.5, None)
+    assert allocated["allocation_total_allocated_mb"] == 954.375
+    record = only(profile, FileKind.MEMORY_RECORD)
+    assert record.figure(record.rows[0], "total_reserved_mb").unit == "MiB"
+    assert only(profile, FileKind.MODULE_MEMORY).rows[0]["total_reserved_mb"] == 0.5
+    assert only(profile, FileKind.STATIC_MEMORY).rows[0]["size_kb"] == 2343.75
+    assert only(profile, FileKind.L2_OF_TASKS).rows[0]["victim_rate"] == 0.066608
+
+
 def test_one_key_for_both_spellings_of_blocks(tmp_path: Path) -> None:
     renamed = fixtures.OP_SUMMARY.replace("Block Dim", "Block Num")
     row = only(read(tmp_path, op_summary=renamed), FileKind.OP_SUMMARY).rows[0]
@@ -258,6 +290,13 @@ def test_nothing_of_a_profiler(tmp_path: Path, files: dict[str, str]) -> None:
     with pytest.raises(UsageError) as caught:
         read_profile(fixtures.write(tmp_path, files))
     assert caught.value.code == "AI-PROF-020"
+
+
+def test_a_file_that_is_named_is_read_whatever_it_is(tmp_path: Path) -> None:
+    profile = read_profile(fixtures.write(tmp_path, {"x.csv": "a,b(us)\n1,2.5\nz,NA\n"}) / "x.csv")
+    (table,) = profile.tables
+    assert [dict(row) for row in table.rows] == [{"a": 1, "b_us": 2.5}, {"a": "z", "b_us": None}]
+    assert [note.code for note in profile.notes] == ["AI-PROF-029"]
 
 
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:

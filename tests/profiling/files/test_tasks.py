@@ -115,6 +115,19 @@ def test_damage_in_a_piece(
     assert len(large.notes) == (damage != "")
 
 
+def test_a_last_cell_that_is_empty_is_no_damage(tmp_path: Path) -> None:
+    from profiling.files.polars_pieces import read_piece
+
+    lines = kernel_details(random.Random(8), 30)
+    for place in (0, 7, 29):
+        lines[place] = lines[place].rpartition(",")[0] + ","
+    assert not read(tmp_path / "a.csv", lines).notes
+    columns = read(tmp_path / "a.csv", lines).tables[0].columns
+    assert read_piece("\n".join(lines).encode(), columns, 2) is not None
+    lines[9] = lines[9].rpartition(",")[0]
+    assert read_piece("\n".join(lines).encode(), columns, 2) is None
+
+
 def test_pieces_with_other_line_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = kernel_details(random.Random(7), 99)
     small, _ = both(tmp_path / "kernel_details.csv", lines, monkeypatch)
