@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -54,20 +55,24 @@ def numpy_loop(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Callable[[]
 
 def triton_interpreter(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
-) -> Callable[[], torch.Tensor] | None:
-    """The loop as a Triton kernel on CPU tensors, or None where Triton is not installed."""
+) -> Iterator[tuple[str, Callable[[], torch.Tensor]]]:
+    """The loop as Triton kernels on CPU tensors; nothing where Triton is not installed."""
     os.environ["TRITON_INTERPRET"] = "1"  # read when `triton` is imported
     try:
-        from triton_kernel import attention_tile
+        import triton_kernel
     except ImportError:
-        return None
+        return
 
-    def run() -> torch.Tensor:
-        output = torch.empty(ROWS, DIM, dtype=torch.float32)
-        attention_tile[(1,)](q, k, v, output, len(k), DIM**-0.5, ROWS, DIM, BLOCK)
-        return output
+    def runner(kernel: Any) -> Callable[[], torch.Tensor]:
+        def run() -> torch.Tensor:
+            output = torch.empty(ROWS, DIM, dtype=torch.float32)
+            kernel[(1,)](q, k, v, output, len(k), DIM**-0.5, ROWS, DIM, BLOCK)
+            return output
 
-    return run
+        return run
+
+    yield "Triton interpreter", runner(triton_kernel.attention_tile_masked)
+    yield "Triton interpreter, no masks", runner(triton_kernel.attention_tile_lean)
 
 
 def simulator(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Callable[[], torch.Tensor]:
@@ -91,9 +96,8 @@ def engines(dtype: str, tiles: int) -> Iterator[Engine]:
         for rows in (ROWS, tiles * BLOCK, tiles * BLOCK)
     )
     yield Engine(name="NumPy by hand", run=numpy_loop(q, k, v))
-    triton = triton_interpreter(q, k, v)
-    if triton is not None:
-        yield Engine(name="Triton interpreter", run=triton)
+    for name, run in triton_interpreter(q, k, v):
+        yield Engine(name=name, run=run)
     run = simulator(q, k, v)
     for name, checks in (("checks off", Checks.none()), ("all checks on", Checks())):
         yield Engine(
