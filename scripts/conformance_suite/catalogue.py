@@ -120,6 +120,10 @@ HEAVY: dict[str, float] = {
 }
 
 
+#: GiB of a file whose own reference takes most of its time.
+LARGE_REFERENCE = 10
+
+
 def files(clone: Path) -> Iterator[str]:
     """The Python files of the suite, by their path in the clone."""
     for folder in ("testing/python", "examples"):
@@ -132,6 +136,12 @@ def in_order(chosen: list[str]) -> list[str]:
     """`chosen` in the order in which they are best started."""
     first = [file for file in HEAVY if file in chosen]
     return [*first, *(file for file in chosen if file not in HEAVY)]
+
+
+def threads_of(file: str) -> int:
+    """Threads for the torch operations of `file`: two for large references, beside which there is
+    memory for little else."""
+    return 2 if HEAVY.get(file, 0) > LARGE_REFERENCE else 1
 
 
 def reason_not_judged(clone: Path, file: str) -> str | None:

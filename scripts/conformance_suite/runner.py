@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conformance_suite.catalogue import Judge, Run, judge_of
+from conformance_suite.catalogue import Judge, Run, judge_of, threads_of
 
 ROOT = Path(__file__).resolve().parents[2]
 _running: set[subprocess.Popen[bytes]] = set()
@@ -57,7 +57,7 @@ def execute(
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
-                env=_environment(),
+                env=_environment(threads_of(file)),
                 start_new_session=True,
             )
             _running.add(process)
@@ -101,14 +101,14 @@ def execute_all(clone: Path, file: str, *, timeout: float, logs: Path) -> list[E
     return [execute(clone, file, judge, run, timeout=timeout, log=log) for run in judge.runs]
 
 
-def _environment() -> dict[str, str]:
+def _environment(threads: int) -> dict[str, str]:
     paths = [str(ROOT / "scripts"), str(ROOT)]
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
-        "OMP_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": str(threads),
         "NO_COLOR": "1",
     }
 
