@@ -109,6 +109,7 @@ def _environment(threads: int) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
         "NO_COLOR": "1",
     }
 
