@@ -8,6 +8,7 @@ Importing the wrong one would load a TVM that the other cannot live beside.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,6 +79,9 @@ def tilelang_directory() -> Path | None:
         except Exception:  # noqa: BLE001 - a finder of somebody else's package
             continue
         if spec is not None and spec.submodule_search_locations:
+            # Some editable installations have other folders, with libraries, before this one.
+            if spec.has_location and spec.origin:
+                return Path(spec.origin).parent
             return Path(next(iter(spec.submodule_search_locations)))
     return None
 
@@ -101,7 +105,11 @@ def inspect_directory(directory: Path | None) -> Installation:
     reason = _mixture(found, records)
     if reason:
         return Installation(directory=directory, kind=MIXED, distributions=names, reason=reason)
-    if missing := [name for name in _ESSENTIAL if not _is_file(directory / name)]:
+    missing = [name for name in _ESSENTIAL if not _is_file(directory / name)]
+    if len(missing) == len(_ESSENTIAL) and not (found or records):
+        # Somebody's folder of this name, such as a clone: Python takes it for a package.
+        return Installation(directory=None, kind=NONE)
+    if missing:
         reason = f"{' and '.join(missing)} missing"
         return Installation(
             directory=directory, kind=INCOMPLETE, distributions=names, reason=reason
@@ -133,19 +141,20 @@ def _mixture(found: dict[str, str], records: tuple[tuple[str, str], ...]) -> str
 def _records(directory: Path) -> Iterator[tuple[str, str]]:
     """The distributions that installed into `directory`, each with the text of its RECORD.
 
-    Only metadata whose name speaks of tilelang, or whose top_level.txt does, is looked into: the
-    RECORDs of a whole environment take a second to read.
+    Only metadata whose name speaks of tilelang is looked into: to open a file of each of thousands
+    of packages takes too long. Dialects over each other are seen by their own files anyway.
     """
     try:
-        folders = sorted(directory.parent.glob("*.dist-info"))
+        entries = os.listdir(directory.parent)
     except OSError:
         return
-    for folder in folders:
-        name, _, version = folder.name.removesuffix(".dist-info").partition("-")
-        if "tilelang" in name.lower() or "tilelang" in _text(folder / "top_level.txt").split():
-            record = _text(folder / "RECORD")
-            if not record or "tilelang/__init__.py," in record:
-                yield f"{name.replace('_', '-')} {version}".strip(), record
+    for folder in sorted(
+        e for e in entries if e.endswith(".dist-info") and "tilelang" in e.lower()
+    ):
+        name, _, version = folder.removesuffix(".dist-info").partition("-")
+        record = _text(directory.parent / folder / "RECORD")
+        if not record or "tilelang/__init__.py," in record:
+            yield f"{name.replace('_', '-')} {version}".strip(), record
 
 
 def _first(directory: Path, files: tuple[str, ...]) -> str:

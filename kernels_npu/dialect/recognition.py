@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernels_npu.dialect import translations
 from kernels_npu.dialect.installation import ADAPTER, MAINLINE, MAINLINE_ASCEND, NPUIR
+from kernels_npu.dialect.names import Names, backend_of
 from kernels_npu.dialect.translations import Foreign
 
-#: `T` and `tilelang` of files of this repository.
-_OWN_MODULE = "kernels_npu.dialect"
-_LANGUAGE = "tilelang.language"
+#: A file without any of these has no kernel of TileLang; most files of an environment.
+_WORDS = ("tilelang", "prim_func", "kernels_npu")
 _COMPILING = ("tilelang.jit", "tilelang.lazy_jit", "tilelang.compile")
 
 
@@ -36,60 +37,28 @@ def constructs(source: str | bytes) -> tuple[Construct, ...]:
     Empty for a file that does not import tilelang, and for text that Python cannot parse: Python's
     own message says more.
     """
+    text = source if isinstance(source, str) else source.decode("latin-1")
+    if not any(word in text for word in _WORDS):
+        return ()
     try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python repeats them when it runs the file
+            nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last for deep nesting
         return ()
-    reader = _Reader(tree)
-    if not reader.uses_tilelang:
+    names = Names(nodes)
+    if not names:
         return ()
-    found = {(c.line, c.text): c for node in ast.walk(tree) for c in reader.look(node)}
+    reader = _Reader(names)
+    found = {(c.line, c.text): c for node in nodes for c in reader.look(node)}
     return tuple(found[key] for key in sorted(found))
 
 
 class _Reader:
-    """Resolves names through the file's imports, and looks single nodes up in the tables."""
+    """Looks single nodes up in the tables."""
 
-    def __init__(self, tree: ast.Module) -> None:
-        self._names: dict[str, str] = {}
-        self._handed_on: set[str] = set()
-        for node in ast.walk(tree):
-            self._import(node)
-        for node in ast.walk(tree):
-            self._use(node)
-
-    @property
-    def uses_tilelang(self) -> bool:
-        """Whether anything of any tilelang is imported."""
-        return bool(self._names)
-
-    def _import(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.partition(".")[0] == "tilelang":
-                    full = alias.name if alias.asname else "tilelang"
-                    self._names[alias.asname or "tilelang"] = full
-        elif isinstance(node, ast.ImportFrom):
-            module = "" if node.level else node.module or ""
-            if module.partition(".")[0] == "tilelang":
-                for alias in node.names:
-                    self._names[alias.asname or alias.name] = f"{module}.{alias.name}"
-            elif module == _OWN_MODULE:
-                for alias in node.names:
-                    full = _LANGUAGE if alias.name == "T" else "tilelang"
-                    self._names[alias.asname or alias.name] = full
-            else:
-                self._handed_on |= {alias.asname or alias.name for alias in node.names}
-
-    def _use(self, node: ast.AST) -> None:
-        """A name that another module hands on is known by what only TileLang has in it."""
-        if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
-            return
-        name = node.value.id
-        if name in self._handed_on and (name, node.attr) == ("tilelang", "jit"):
-            self._names[name] = "tilelang"
-        elif name in self._handed_on and node.attr == "prim_func":
-            self._names[name] = _LANGUAGE
+    def __init__(self, names: Names) -> None:
+        self._names = names
 
     def look(self, node: ast.AST) -> Iterator[Construct]:
         """The constructs of one node, its children left out."""
@@ -97,6 +66,8 @@ class _Reader:
             yield from _imported(node)
         elif isinstance(node, ast.Attribute):
             yield from self._attribute(node)
+        elif isinstance(node, ast.Name):  # after `from tilelang.language import alloc_l1`
+            yield from _named(self._names.in_language(node), node.lineno)
         elif isinstance(node, ast.Call):
             yield from self._call(node)
         elif isinstance(node, ast.Dict):
@@ -104,28 +75,14 @@ class _Reader:
                 if isinstance(key, ast.Constant) and isinstance(key.value, str):
                     yield from _pass_option(key.value, key.lineno, f'"{key.value}"')
 
-    def _full(self, node: ast.expr) -> str:
-        """`tilelang.language.copy` for `T.copy`; empty for what no import of tilelang leads to."""
-        if isinstance(node, ast.Name):
-            return self._names.get(node.id, "")
-        if isinstance(node, ast.Attribute):
-            head = self._full(node.value)
-            return f"{head}.{node.attr}" if head else ""
-        return ""
-
-    def _name(self, node: ast.expr) -> str:
-        """The name in the language, as `copy` for `T.copy` of any dialect; else empty."""
-        head, _, name = self._full(node).rpartition(".")
-        return name if head == _LANGUAGE or _backend(head) else ""
-
     def _attribute(self, node: ast.Attribute) -> Iterator[Construct]:
-        if name := self._name(node):
+        if name := self._names.in_language(node):
             yield from _named(name, node.lineno)
-        elif self._full(node).startswith("tilelang.") and ".PassConfigKey." in self._full(node):
+        elif ".PassConfigKey." in self._names.full(node):
             yield from _pass_option(node.attr, node.lineno, f"PassConfigKey.{node.attr}")
 
     def _call(self, node: ast.Call) -> Iterator[Construct]:
-        name, line = self._name(node.func), node.lineno
+        name, line = self._names.in_language(node.func), node.lineno
         if name == "Kernel":
             yield from _kernel(node)
         elif name == "Scope":
@@ -137,10 +94,8 @@ class _Reader:
                 dialects=(MAINLINE, NPUIR),
                 adapter="cid = T.use_swizzle(cid, M, N, K, block_M, block_N, off=...)",
             )
-        elif self._full(node.func) in _COMPILING:
+        elif self._names.full(node.func) in _COMPILING:
             yield from _options(node)
-        if isinstance(node.func, ast.Name) and name:
-            yield from _named(name, line)  # `from tilelang.language import alloc_l1`
         if name in translations.KEYWORD_CALLS:
             for keyword in node.keywords:
                 if keyword.arg in translations.KEYWORDS:
@@ -156,12 +111,6 @@ def _own(line: int, text: str, dialects: tuple[str, ...] = (ADAPTER,)) -> Constr
     return Construct(line=line, text=text, dialects=dialects)
 
 
-def _backend(module: str) -> str:
-    """`ascend` for `tilelang.ascend.language`: a backend's own language of mainline."""
-    parts = module.split(".")
-    return parts[1] if len(parts) == 3 and parts[0] == "tilelang" and parts[2] == "language" else ""
-
-
 def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[Construct]:
     if isinstance(node, ast.Import):
         modules = [alias.name for alias in node.names]
@@ -170,7 +119,7 @@ def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[Construct]:
         modules.append(node.module or "" if not node.level else "")
     for module in modules:
         head = ".".join(module.split(".")[:3])
-        if backend := _backend(head):
+        if backend := backend_of(head):
             yield Construct(
                 line=node.lineno,
                 text=f"import {head}",

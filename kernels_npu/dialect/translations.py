@@ -21,6 +21,10 @@ LABELS = {
 }
 
 
+#: Backends of mainline that have a language, as `tilelang.ascend.language`.
+LANGUAGES = ("ascend", "cpu", "cuda", "metal", "rocm", "webgpu")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Foreign:
     """A construct that the adapter dialect lacks.

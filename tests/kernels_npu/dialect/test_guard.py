@@ -135,6 +135,13 @@ def test_a_file_of_the_adapter(encoding: str):
     assert (verdict.dialect, verdict.foreign, verdict.refused) == ("adapter", (), False)
 
 
+def test_a_file_of_the_adapter_with_a_starred_import():
+    text = ADAPTER.replace("import tilelang.language as T", "from tilelang.language import *")
+    assert text != ADAPTER
+    verdict = judge(text.replace("T.", "") + "\nfill(1)\n")
+    assert [c.text for c in verdict.foreign] == ["T.fill"] and not verdict.refused
+
+
 def test_names_that_npuir_shares_with_mainline_do_not_make_it_mainline():
     text = NPUIR.replace("T.npuir_add(a, a, a)", "T.gemm(a, a, a)").replace("T.vexp", "T.fill")
     verdict = judge(text.replace('T.Scope("Vector")', "T.serial(1)"))
@@ -165,10 +172,23 @@ def test_a_file_with_kernels_for_both_is_not_refused(foreign: str):
         "from .language import gemm\nimport tilelang_devkit as T\nT.gemm()",
         "import tilelang.language as T\noptions = {}\nwith T.Kernel(4, **options) as (c, v): pass",
         'import tilelang.language as T\nT.Scope("C" if 1 else "V")',
+        # Modules that the adapter has as well, and TVM's own script.
+        "from tilelang.utils.language import retrieve_shape\nretrieve_shape(1)",
+        "from tvm.script import tir as T\n@T.prim_func\ndef f(): T.thread_binding(1)",
+        # With a starred import, what is bound elsewhere is not the language's.
+        "from tilelang.language import *\nprint(1)\ndef clear(): ...\nclear()",
+        "from tilelang.language import *\nfrom torch import *\nempty(3)",
+        "import tilelang.language as T\nfill = T.tile.fill\nfill(1)",
+        # Nested deeper than Python reads, or than a recursive search goes.
+        f"import tilelang.language as T\nx = {'-' * 200_000}1",
+        f"import tilelang.language as T\nx = T{'.a' * 1_500}",
     ],
 )
 def test_what_shows_nothing(text: str):
     assert judge(text).foreign == ()
+
+
+_STARRED = ["T.Kernel(threads=)", "T.fill"]
 
 
 @pytest.mark.parametrize(
@@ -178,6 +198,15 @@ def test_what_shows_nothing(text: str):
         ("import tilelang\ntilelang.language.alloc_tmem(1)", ["T.alloc_tmem"]),
         ("from tilelang.ascend import language as T", ["import tilelang.ascend.language"]),
         ("from kernels_npu.dialect import T as t\nt.alloc_l1((2,), 'int8')", ["T.alloc_l1"]),
+        ("from kernels_npu import dialect\ndialect.T.fill(1)", ["T.fill"]),
+        ("import kernels_npu.dialect as d\nX = d.T\nX.fill(1)", ["T.fill"]),
+        ("from tilelang.language import *\nwith Kernel(4, threads=1): fill", _STARRED),
+        ("import tilelang\nT = tilelang.language\nT.fill(1)", ["T.fill"]),
+        ("import tilelang\nT, x = tilelang.language, 1\nT.fill(1)", ["T.fill"]),
+        ("import tilelang\nif (T := tilelang.language): T.fill(1)", ["T.fill"]),
+        ("import tilelang.language as T\nfill = T.fill\nfill(1)", ["T.fill", "T.fill"]),
+        ("import importlib as i\nT = i.import_module('tilelang.language')\nT.ws(0)", ["T.ws"]),
+        ("from common import *\n@T.prim_func\ndef f(): T.fill(1)", ["T.fill"]),
         (
             "import tilelang.language as T\nT.Kernel(4, is_npu=False)",
             ["T.Kernel without is_npu=True"],

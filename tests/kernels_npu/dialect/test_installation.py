@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -11,7 +12,13 @@ from pathlib import Path
 import pytest
 
 from kernels_npu import dialect
-from kernels_npu.dialect.installation import DESCRIPTIONS, inspect_directory, installed
+from kernels_npu.dialect import installation
+from kernels_npu.dialect.installation import (
+    DESCRIPTIONS,
+    Installation,
+    inspect_directory,
+    installed,
+)
 from tests.kernels_npu.dialect.installations import FILES, install
 
 ROOT = Path(dialect.__file__).resolve().parents[2]
@@ -76,10 +83,26 @@ def test_two_distributions_with_one_folder(tmp_path: Path):
 
 
 def test_a_distribution_of_another_name(tmp_path: Path):
-    """Named otherwise, but its top_level.txt says whose folder it is."""
+    """Its dialect shows over another one, and by itself, although nobody says who installed it."""
     directory = install(tmp_path, "adapter", distribution="kernels 2.0")
-    (tmp_path / "kernels-2.0.dist-info/top_level.txt").write_text("tilelang\nother\n")
-    assert inspect_directory(directory).distributions == ("kernels 2.0",)
+    found = inspect_directory(directory)
+    assert (found.kind, found.distributions) == ("adapter", ())
+    install(tmp_path, "mainline-ascend", distribution="tilelang 0.1.15")
+    assert inspect_directory(directory).kind == "mixed"
+
+
+def test_nothing_is_read_of_other_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """There may be thousands, and a file of each takes longer than everything else."""
+    directory = install(tmp_path, "npuir", distribution="tilelang 0.1.4")
+    for number in range(50):
+        other = tmp_path / f"other_{number}-1.0.dist-info"
+        other.mkdir()
+        (other / "top_level.txt").write_text("tilelang\n")
+    read: list[Path] = []
+    text_of = installation._text
+    monkeypatch.setattr(installation, "_text", lambda path: read.append(path) or text_of(path))
+    assert inspect_directory(directory).kind == "npuir"
+    assert read == [tmp_path / "tilelang-0.1.4.dist-info/RECORD"]
 
 
 def test_a_neighbour_that_is_about_tilelang_but_not_in_its_folder(tmp_path: Path):
@@ -91,14 +114,48 @@ def test_a_neighbour_that_is_about_tilelang_but_not_in_its_folder(tmp_path: Path
     assert (found.kind, found.distributions) == ("mainline", ("tilelang 0.1.14",))
 
 
-@pytest.mark.parametrize("left", ["", "__init__.py"])
+@pytest.mark.parametrize("left", ["__init__.py", "language/ascend_tile.py"])
 def test_a_part_of_an_installation(left: str, tmp_path: Path):
-    directory = tmp_path / "tilelang"
-    directory.mkdir()
-    if left:
-        (directory / left).touch()
-    found = inspect_directory(directory)
+    file = tmp_path / "tilelang" / left
+    file.parent.mkdir(parents=True)
+    file.touch()
+    found = inspect_directory(tmp_path / "tilelang")
     assert found.kind == "incomplete" and "language/__init__.py missing" in found.reason
+
+
+def test_a_part_of_which_only_the_metadata_is_whole(tmp_path: Path):
+    shutil.rmtree(install(tmp_path, "mainline", distribution="tilelang 0.1.14"))
+    (tmp_path / "tilelang").mkdir()
+    assert inspect_directory(tmp_path / "tilelang").kind == "incomplete"
+
+
+def test_a_folder_of_that_name_is_no_installation(tmp_path: Path):
+    """A clone beside the script, which Python takes for a package."""
+    directory = install(tmp_path / "tilelang", "adapter")
+    (tmp_path / "tilelang/README.md").touch()
+    assert inspect_directory(directory).kind == "adapter"
+    assert inspect_directory(tmp_path / "tilelang") == Installation(directory=None, kind="none")
+    program = "from kernels_npu import dialect; print(dialect.name)"
+    assert _ask(program, tmp_path) == "simulator"
+
+
+def test_an_editable_installation_with_its_libraries_elsewhere(tmp_path: Path):
+    """The package's folder is where its __init__.py is, not the first that is searched."""
+    directory = install(tmp_path / "src", "mainline-ascend")
+    libraries = tmp_path / "site/tilelang"
+    libraries.mkdir(parents=True)
+    program = (
+        "import sys; from importlib.util import spec_from_file_location as spec\n"
+        "from kernels_npu import dialect\n"
+        "class Redirecting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'tilelang':\n"
+        f"            return spec(name, {str(directory / '__init__.py')!r},\n"
+        f"                submodule_search_locations=[{str(libraries)!r}, {str(directory)!r}])\n"
+        "sys.meta_path.insert(0, Redirecting())\n"
+        "print(dialect.installed().kind)"
+    )
+    assert _ask(program) == "mainline-ascend"
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00junk", b"", None])
