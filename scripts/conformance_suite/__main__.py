@@ -21,7 +21,7 @@ from pathlib import Path
 from conformance_suite import catalogue, verdicts
 from conformance_suite.runner import execute_all, stop_all
 from conformance_suite.verdicts import Verdict
-from conformance_suite.waiting import Waiting, memory_to_use
+from conformance_suite.waiting import Waiting
 
 EXPECTED = Path(__file__).with_name("expected.tsv")
 
@@ -97,7 +97,7 @@ def _verdicts(
 
     What the system killed, as it does when memory runs out, has another try when nothing else runs.
     """
-    waiting = Waiting(catalogue.in_order(files), catalogue.HEAVY, memory_to_use())
+    waiting = Waiting(catalogue.in_order(files), catalogue.HEAVY)
     finished: queue.SimpleQueue[Verdict | BaseException] = queue.SimpleQueue()
 
     def work() -> None:

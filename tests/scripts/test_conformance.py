@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from conformance_suite import __main__ as conformance  # noqa: E402
 from conformance_suite import catalogue, page, verdicts  # noqa: E402
 from conformance_suite.runner import Execution  # noqa: E402
-from conformance_suite.waiting import Waiting, memory_to_use  # noqa: E402
+from conformance_suite.waiting import Waiting, free_memory  # noqa: E402
 
 FILE = "examples/some/kernel.py"
 LAUNCHED = {"kernels": {"main": {"launches": 1}}, "findings": [], "error": None}
@@ -187,16 +188,28 @@ def test_heavy_files_start_first_and_only_where_they_fit() -> None:
     ordered = [heavy[0], heavy[2], "examples/a.py", "testing/b.py"]
     assert catalogue.in_order(chosen) == ordered
 
-    waiting = Waiting(["large", "too large", "small", "another"], {"large": 7, "too large": 9}, 8)
+    free = [8.0]
+    needs = {"large": 7, "other large": 6, "small": 1}
+    files = ["large", "other large", "small", "another", "last"]
+    waiting = Waiting(files, needs, lambda: free[0])
     assert waiting.take() == "large"
-    assert waiting.take() == "small"  # "too large" must wait
-    waiting.done("large")
+    assert waiting.take() == "small"  # what the large one will need is not yet taken
     assert waiting.take() == "another"
+    free[0] = 1.0
+    taken = []
+    worker = threading.Thread(target=lambda: taken.append(waiting.take()))
+    worker.start()
     waiting.done("small")
-    waiting.done("another")
-    assert waiting.take() == "too large"  # alone, though it is more than there is
+    assert not taken  # neither fits
+    waiting.done("large")
+    worker.join()
+    assert taken == ["other large"]
+    free[0] = 8.0
+    assert waiting.take() == "last"
     assert waiting.take() is None
-    assert memory_to_use() > 0
+    alone = Waiting(["huge"], {"huge": 99}, lambda: free[0])
+    assert alone.take() == "huge"
+    assert free_memory() > 0
 
 
 def test_the_page_is_current():
