@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 #: What a shell reports for a process that SIGINT ended.
 _INTERRUPTED = 130
+#: Processes that read one log.
+_MOST_WORKERS = 4
 _USAGE = "ascend-infer diagnose [OPTIONS] LOG... | [OPTIONS] run [OPTIONS] -- COMMAND"
 
 
@@ -102,7 +105,7 @@ def _report(arguments: argparse.Namespace, paths: list[str], *, child_status: in
     from ascend_infer.diagnose import diagnose_logs
 
     with progress.bar(enabled=not arguments.json) as reporter:
-        diagnosis = diagnose_logs(paths, reporter)
+        diagnosis = diagnose_logs(paths, reporter, workers=_workers())
     expected: int | None = arguments.expect_captures
     as_expected = expected is None or diagnosis.captures.ended == expected
     passed = diagnosis.cause is None and as_expected and child_status == 0
@@ -126,6 +129,11 @@ def _report(arguments: argparse.Namespace, paths: list[str], *, child_status: in
         note="\n".join(_notes(diagnosis, expected, child_status)),
     )
     return 0 if passed else 1
+
+
+def _workers() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return min(_MOST_WORKERS, len(affinity(0)) if affinity else os.cpu_count() or 1)
 
 
 def _notes(diagnosis: LogDiagnosis, expected: int | None, child_status: int) -> list[str]:

@@ -37,6 +37,16 @@ class CaptureEvidence:
             self.streams.add((int(stream[1][:20]), int(stream[2][:20])))
         return True
 
+    def merge(self, other: CaptureEvidence) -> None:
+        """Add what another part of the logs shows."""
+        self.begun += other.begun
+        self.ended += other.ended
+        self.executed += other.executed
+        if len(self.model_ids) < _MOST_IDS:
+            self.model_ids |= other.model_ids
+        if len(self.streams) < _MOST_IDS:
+            self.streams |= other.streams
+
     def to_dict(self) -> dict[str, object]:
         """As JSON."""
         return {

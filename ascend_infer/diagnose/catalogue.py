@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 from ascend_infer.diagnose.codes import Explanation, Role
 from ascend_infer.diagnose.runtime_codes import RUNTIME_CODES
@@ -22,6 +23,7 @@ def explains_exceptions(explanation: Explanation) -> bool:
     return role is Role.CAUSE or (role is Role.FOLLOWER and explanation.key in TEXT_CODES)
 
 
+@functools.lru_cache(maxsize=4096)
 def explain(code: str) -> Explanation:
     """The code's row, its family's, or an explanation that says that it is unknown."""
     row = CODES.get(code)

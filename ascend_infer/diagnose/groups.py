@@ -25,10 +25,10 @@ class ErrorGroup:
     frame: str | None
     #: The time is the runtime's own.
     timed: bool
-    exception: bool
+    #: The interpreter went on after it.
+    ignored: bool = False
+    exception: bool = False
     count: int = 1
-    #: The time as it stands in the runtime's log, for comparison with many lines.
-    time_bytes: bytes = b""
     #: Something of another kind failed before it in its log.
     preceded: bool = False
     #: The code that the text of this exception names below it.
@@ -38,7 +38,7 @@ class ErrorGroup:
     def role(self) -> Role:
         """A follower is a cause itself where nothing failed before it."""
         role = self.explanation.role
-        if self.explained_by:
+        if self.explained_by or self.ignored:
             return Role.SYMPTOM
         if role is Role.FOLLOWER:
             return Role.SYMPTOM if self.preceded else Role.CAUSE
@@ -70,13 +70,8 @@ def _empty() -> ErrorGroup:
         text="",
         frame=None,
         timed=False,
-        exception=False,
         count=0,
     )
-
-
-#: Stands for a shape of lines that was not met before.
-UNSEEN = _empty()
 
 
 @dataclass(kw_only=True)
@@ -89,7 +84,14 @@ class Groups:
     _groups: dict[tuple[str, str], ErrorGroup] = field(default_factory=dict)
 
     def add(
-        self, error: LogError, *, file: str, number: int, time: str, frame: str | None
+        self,
+        error: LogError,
+        *,
+        file: str,
+        number: int,
+        time: str,
+        frame: str | None,
+        ignored: bool = False,
     ) -> ErrorGroup:
         """Count an error; its group, which is `rest` where no further one is kept."""
         key = (error.explanation.key, error.place)
@@ -97,9 +99,9 @@ class Groups:
         group = self._groups.get(key)
         if group is not None:
             group.count += 1
+            group.ignored = group.ignored and ignored
             if time and (not group.time or time < group.time):
                 group.time, group.where, group.text = time, where, error.text
-                group.time_bytes = b"):" + time.encode()
                 group.frame = frame or group.frame
             return group
         if len(self._groups) >= _MOST_GROUPS:
@@ -113,11 +115,27 @@ class Groups:
             text=error.text,
             frame=frame,
             timed=error.plog,
-            time_bytes=b"):" + time.encode(),
             exception=error.exception,
+            ignored=ignored,
         )
         self._groups[key] = group
         return group
+
+    def count_later(self, kind: tuple[str, str], time: str) -> bool:
+        """Count an error that is not the first of its kind; False where it is, or may be."""
+        group = self._groups.get(kind)
+        if group is None:
+            if len(self._groups) < _MOST_GROUPS:
+                return False
+            group = self.rest
+        elif not group.time or time < group.time:
+            return False
+        group.count += 1
+        return True
+
+    def count(self, kind: tuple[str, str], number: int) -> None:
+        """Count further errors of a kind that was added."""
+        self._groups.get(kind, self.rest).count += number
 
     def in_order(self) -> list[ErrorGroup]:
         """By the time of their first error; those that no time is near to come last."""

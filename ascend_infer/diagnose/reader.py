@@ -70,8 +70,8 @@ def total_size(files: Iterable[str]) -> int | None:
 
 def line_blocks(
     file: str, unreadable: list[str], progress: Callable[[int], None]
-) -> Iterator[tuple[int, list[bytes]]]:
-    """Lines without their ends, and the number of the first, which starts at 1.
+) -> Iterator[tuple[int, bytes]]:
+    """The number of the first line, which starts at 1, and whole lines without the last one's end.
 
     What cannot be read is noted, what came before it is kept.
 
@@ -80,8 +80,8 @@ def line_blocks(
     try:
         with _opened(file) as (stream, position):
             done = 0
-            for number, lines in _split(_utf8(stream)):
-                yield number, lines
+            for number, block in _whole_lines(_utf8(stream)):
+                yield number, block
                 progress(position() - done)
                 done = position()
     except (OSError, EOFError, zlib.error) as error:
@@ -110,16 +110,18 @@ def _utf8(stream: BinaryIO) -> Iterator[bytes]:
         yield block if decoder is None else decoder.decode(block).encode(errors="replace")
 
 
-def _split(blocks: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+def _whole_lines(blocks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     carry, number = b"", 1
     for block in blocks:
-        lines = (carry + block).split(b"\n")
-        carry = lines.pop()
-        if lines:
-            yield number, lines
-            number += len(lines)
-        elif len(carry) >= _BLOCK:  # a "line" of a megabyte is looked at in pieces
-            yield number, [carry]
-            carry = b""
+        whole, end, rest = block.rpartition(b"\n")
+        if end:
+            yield number, carry + whole
+            number += whole.count(b"\n") + 1
+            carry = rest
+        else:
+            carry += block
+            if len(carry) >= _BLOCK:  # a "line" of a megabyte is looked at in pieces
+                yield number, carry
+                carry = b""
     if carry:
-        yield number, [carry]
+        yield number, carry

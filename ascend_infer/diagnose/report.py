@@ -10,6 +10,7 @@ from ascend_infer.diagnose.codes import Role
 from ascend_infer.diagnose.groups import ErrorGroup, Groups
 from ascend_infer.diagnose.reader import line_blocks, log_files, total_size
 from ascend_infer.diagnose.scan import FileScan
+from ascend_infer.diagnose.workers import Workers
 from ascend_infer.progress import Reporter, Silent
 from kernels_npu.errors import UsageError
 
@@ -49,10 +50,13 @@ class LogDiagnosis:
         }
 
 
-def diagnose_logs(paths: Iterable[str], reporter: Reporter | None = None) -> LogDiagnosis:
+def diagnose_logs(
+    paths: Iterable[str], reporter: Reporter | None = None, *, workers: int = 1
+) -> LogDiagnosis:
     """Read files, folders and `-` (standard input), in memory that their size does not change.
 
-    reporter: told the MiB that were read, of how many.
+    reporter: told the MiB that were read, of how many. workers: processes for large logs; more
+    than one only from a program that may be imported again, as `multiprocessing` asks.
     Raises UsageError where a path does not exist, or there is nothing that can be read.
     """
     diagnosis, groups = LogDiagnosis(), Groups()
@@ -67,12 +71,14 @@ def diagnose_logs(paths: Iterable[str], reporter: Reporter | None = None) -> Log
         read += size
         shown.step(read >> 20)
 
-    for file in files:
-        before = len(diagnosis.unreadable)
-        scan = FileScan(file, groups)
-        for first, lines in line_blocks(file, diagnosis.unreadable, advance):
-            scan.read(first, lines)
-        diagnosis.files += len(diagnosis.unreadable) == before
+    with Workers(workers) as condensing:
+        for file in files:
+            before = len(diagnosis.unreadable)
+            scan = FileScan(file, groups)
+            blocks = line_blocks(file, diagnosis.unreadable, advance)
+            for first, digest in condensing.condense(blocks):
+                scan.take(first, digest)
+            diagnosis.files += len(diagnosis.unreadable) == before
     if not diagnosis.files and diagnosis.unreadable:
         raise UsageError(
             "AI-CLI-004", "; ".join(diagnosis.unreadable[:5]), fix="make the logs readable"

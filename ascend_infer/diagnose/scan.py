@@ -1,177 +1,103 @@
-"""One log file, line by line: each kind of line is understood once and then only counted.
-
-A line is known by its shape, which is its text without digits, and by the codes in it. Lines of a
-level below an error are passed over but for those about capture. What a line means is worked out
-in `_look_at`; everything before it is there so that a log of which every line is an error is read
-as fast as the machine splits lines. Digits that are not in a code never decide what a line means.
-"""
+"""One log file, from the digests of its blocks: which error is whose, and when it was."""
 
 from __future__ import annotations
 
-import re
-from typing import TypeAlias
-
 from ascend_infer.diagnose.catalogue import explains_exceptions
 from ascend_infer.diagnose.codes import Role
-from ascend_infer.diagnose.events import (
-    TRACEBACK,
-    LogError,
-    line_time,
-    parse_error,
-    python_frame,
-    split_prefix,
-)
-from ascend_infer.diagnose.groups import UNSEEN, ErrorGroup, Groups
-from ascend_infer.diagnose.signatures import WORDS
+from ascend_infer.diagnose.digest import TEXT, Digest, Event
+from ascend_infer.diagnose.events import LogError, ReadLine, python_frame, read_line
+from ascend_infer.diagnose.groups import ErrorGroup, Groups
 from ascend_infer.diagnose.tracebacks import Tracebacks
 
-#: What is looked at of one line.
-_LINE = 4096
-_QUIET = (b"[INFO]", b"[DEBUG]", b"[EVENT]", b"[WARNING]", b"[TRACE]")
-_CAPTURE = b"apture "
-_DIGITS = b"0123456789"
-#: The end of the process and the beginning of the time; places differ by the digits after it.
-_TIME = b"):2"
-_TIME_LENGTH = len("):2026-03-10-16:49:31.543.228")
-_HEXADECIMAL = b"0123456789abcdefABCDEF"
-#: Hexadecimal digits of a runtime's code; addresses have more.
-_CODE_DIGITS = 5
-#: Whatever tells codes apart that have one shape.
-_NUMBERS = re.compile(rb"[125]07\d{3}")
-_NAMES = re.compile(rb"E(?<!\wE)(?:[A-Z]|RR)?\d{4,5}\b")
-_WORDS = tuple(word.encode() for word in WORDS)
-#: Shapes that are kept; a log of more kinds is looked at more often.
-_MOST_SHAPES = 50_000
-#: How far back an error without a time looks for one.
-_BACK = 200
-#: Lines that the text of one exception may have.
-_TEXT = 40
-
-_Shape: TypeAlias = "bytes | tuple[bytes, ...]"
+#: Characters of a time without a fraction of a second, as a screen has it.
+_SECOND = len("2026-03-10-16:49:31")
 
 
 class FileScan:
-    """Reads the blocks of one file in their order; a line without a time has the last one's."""
+    """Takes the digests of one file in their order; a line without a time has the last one's."""
 
     def __init__(self, file: str, groups: Groups) -> None:
         self._file = file
         self._groups = groups
-        #: What a shape led to: a group to count in, None for nothing.
-        self._known: dict[_Shape, ErrorGroup | None] = {}
         self._tracebacks = Tracebacks()
         self._time = ""
-        #: The kind of error that this file has first.
-        self._first: str | None = None
+        #: The time of the last error whose own time has no fraction.
+        self._second = ""
+        #: The kinds of errors in this file, in the order of their first.
+        self._kinds: dict[str, None] = {}
         #: An unexplained exception and its line, until a line of its own text explains it.
         self._unexplained: tuple[ErrorGroup, str, int] | None = None
         self._without_time: list[ErrorGroup] = []
         #: The line of the last exception that was only counted.
         self._raised_at = 0
-        #: How far into the present block a time was looked for.
-        self._looked_at = 0
+        #: The end of a process, until the frames below it are read.
+        self._ended: ErrorGroup | None = None
 
-    def read(self, first: int, lines: list[bytes]) -> None:
-        """Look at a block of lines, of which the first has the number `first`."""
-        known = self._known
-        self._looked_at = 0
-        for index, line in enumerate(lines):
-            if line.startswith(_QUIET):
-                if _CAPTURE in line:
-                    self._groups.captures.add(line)
-                continue
-            if len(line) > _LINE:
-                self._look_at(line, None, first + index, lines, index)
-                continue
-            codes: list[bytes] = []
-            text, time, plain = line, b"", -1
-            start = line.find(_TIME)
-            if start >= 0:  # the runtime's: module(pid,name):time [place]message
-                end = start + _TIME_LENGTH
-                time = line[start:end]
-                stop = line.find(b"]", end)
-                codes = [line[: line.rfind(b"(", 0, start)], line[end:stop]]
-                plain = len(codes)
-                text = line[stop:]
-            if b"0x" in text:
-                parts = text.split(b"0x")
-                for place in range(1, len(parts)):
-                    part = parts[place]
-                    parts[place] = after = part.lstrip(_HEXADECIMAL)
-                    if len(part) - len(after) == _CODE_DIGITS:
-                        codes.append(part[:_CODE_DIGITS])
-                text = b"".join(parts)
-            if b"07" in text:
-                codes += _NUMBERS.findall(text)
-            if b"E" in text:
-                codes += _NAMES.findall(text)
-            bare = text.translate(None, _DIGITS)
-            shape: _Shape = (bare, *codes) if codes else bare
-            met = known.get(shape, UNSEEN)
-            if met is UNSEEN and len(codes) == plain and not any(map(text.__contains__, _WORDS)):
-                # Nothing in the message decides: what is new about it is only prose.
-                shape = (b"", *codes)
-                met = known.get(shape, UNSEEN)
-            if met is None:
-                continue
-            if met is not UNSEEN and (not met.timed or time >= met.time_bytes):
-                met.count += 1
-                if met.exception:
-                    self._raised_at = first + index
-                continue
-            self._look_at(line, shape, first + index, lines, index)
-        self._time_before(lines, len(lines))
+    def take(self, first: int, digest: Digest) -> None:
+        """Look at the events of the next block, whose first line has the number `first`."""
+        for event in digest.events:
+            if event.raised >= 0:
+                self._raised_at = first + event.raised
+            self._look_at(event, first + event.at)
+        for kind, count in digest.more.items():
+            self._groups.count(kind, count)
+        if digest.raised >= 0:
+            self._raised_at = first + digest.raised
+        self._groups.captures.merge(digest.captures)
+        self._time = digest.time or self._time
 
-    def _look_at(
-        self, line: bytes, shape: _Shape | None, number: int, lines: list[bytes], index: int
-    ) -> None:
-        if _CAPTURE in line and self._groups.captures.add(line):
+    def _look_at(self, event: Event, number: int) -> None:
+        if event.kind and event.kind[0] in self._kinds:
+            if self._groups.count_later(event.kind, event.time):
+                return
+        line = read_line(event.line)
+        if line.context:
+            self._context(line, number)
             return
-        text = line[:_LINE].decode("utf-8", errors="replace").rstrip("\r")
-        prefix, rest = split_prefix(text)
-        if rest.lstrip().startswith(TRACEBACK):
-            self._tracebacks.begin(prefix, number)
+        error = line.error
+        if error is None:  # a condenser has seen one in it
             return
-        frame = python_frame(rest)
-        if frame is not None:
-            self._tracebacks.frame(prefix, *frame, number)
-            return
-        error = parse_error(rest)
-        if error is None and len(line) > _LINE:
-            error = parse_error(_part_that_matters(line))
-        if error is None:
-            self._know(shape, None)
-            return
-        time = error.time or self._time_before(lines, index)
+        time = self._time_of(error, event)
         if time and self._without_time:
             for early in self._without_time:  # what came before the first time is not after it
                 early.time = early.time or time
             self._without_time.clear()
+        frame, ignored = self._frame(error, line.prefix, number)
         group = self._groups.add(
-            error,
-            file=self._file,
-            number=number,
-            time=time,
-            frame=self._frame(error, prefix, number),
+            error, file=self._file, number=number, time=time, frame=frame, ignored=ignored
         )
         if not time and not group.time:
             self._without_time.append(group)
-        self._relate(error, group, prefix, number)
-        self._know(shape, group)
+        if error.text.startswith("Fatal Python error"):
+            self._ended = group
+        self._relate(error, group, line.prefix, number)
 
-    def _know(self, shape: _Shape | None, group: ErrorGroup | None) -> None:
-        if shape is None:
+    def _context(self, line: ReadLine, number: int) -> None:
+        frame = python_frame(line.text)
+        if frame is None:
+            self._tracebacks.begin(line.prefix, number, line.text)
             return
-        if len(self._known) >= _MOST_SHAPES:
-            self._known.clear()
-        self._known[shape] = group
+        self._tracebacks.frame(line.prefix, *frame, number)
+        if self._ended is not None:
+            self._ended.frame = self._tracebacks.newest(line.prefix) or self._ended.frame
 
-    def _frame(self, error: LogError, prefix: str, number: int) -> str | None:
+    def _time_of(self, error: LogError, event: Event) -> str:
+        if error.time:
+            if len(error.time) == _SECOND:
+                self._second = error.time
+            return error.time
+        self._time = event.time or self._time
+        # Not before an error of the same second that this file has above it.
+        return self._second if self._time[:_SECOND] == self._second else self._time
+
+    def _frame(self, error: LogError, prefix: str, number: int) -> tuple[str | None, bool]:
+        """The frame that led to the error, and whether the interpreter ignored it."""
         if error.plog:
-            return None
+            return None, False
         self._tracebacks.forget_before(self._raised_at)
         if error.exception:
             return self._tracebacks.raised(prefix, number)
-        return self._tracebacks.continued(prefix, number)
+        return self._tracebacks.continued(prefix, number), False
 
     def _relate(self, error: LogError, group: ErrorGroup, prefix: str, number: int) -> None:
         """What this error says of the ones before it in this file."""
@@ -181,27 +107,12 @@ class FileScan:
             self._unexplained = (group, prefix, number) if unexplained else None
         elif self._unexplained and not error.plog and explains_exceptions(error.explanation):
             raised, its_prefix, line = self._unexplained
-            if its_prefix == prefix and self._raised_at < line and number - line <= _TEXT:
+            if its_prefix == prefix and self._raised_at < line and number - line <= TEXT:
                 raised.explained_by = key
-                if self._first == raised.explanation.key:
-                    self._first = key
+                self._kinds.pop(raised.explanation.key, None)
             self._unexplained = None
-        if self._first not in (None, key):
-            group.preceded = True
-        if role is not Role.SYMPTOM:
-            self._first = self._first or key
-
-    def _time_before(self, lines: list[bytes], index: int) -> str:
-        for line in reversed(lines[max(self._looked_at, index - _BACK) : index]):
-            time = line_time(line[:_LINE].decode("utf-8", errors="replace"))
-            if time:
-                self._time = time
-                break
-        self._looked_at = index
-        return self._time
-
-
-def _part_that_matters(line: bytes) -> str:
-    found = re.search(rb"rror|ERROR|[125]07\d{3}", line)
-    start = max(0, found.start() - _LINE // 2) if found else 0
-    return line[start : start + _LINE].decode("utf-8", errors="replace")
+        if key in self._kinds:
+            return
+        group.preceded = group.preceded or bool(self._kinds)
+        if role is not Role.SYMPTOM and not group.ignored:
+            self._kinds[key] = None

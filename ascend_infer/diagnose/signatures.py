@@ -45,17 +45,28 @@ _ROWS: tuple[tuple[str, str, str, str, Role, str], ...] = (
      MEMORY, _C, _TORCH_NPU),
     ("function-not-found", r"Failed to find function acl\w+",
      "CANN does not have a function that torch_npu calls", PAIRED, _C, _TORCH_NPU),
-    ("library-not-found", r"lib(?:hccl|ascendcl|acl_\w+|ge_runner|graph)\.so: cannot open shared",
-     "CANN's libraries are not on the loader's path", "source CANN's set_env.sh", _C,
-     "torch_npu's libraries, DT_NEEDED"),
+    ("library-not-found", r"\blib[\w+-]+\.so[\d.]*: cannot open shared",
+     "a library is not on the loader's path",
+     "source CANN's set_env.sh; libascend_hal.so is the driver's, in driver/lib64", _C,
+     "torch_npu's libraries, DT_NEEDED; glibc"),
+    ("undefined-symbol", r"\.so[\d.]*: undefined symbol: ",
+     "a library was built for another release of the one that it loads", PAIRED, _C, "glibc"),
+    ("kernel-does-not-compile", r"^\S+\.(?:c|cc|cpp|cce|cxx|h|hpp|mlir|ll):\d+:\d+: "
+     r"(?:fatal )?error: ", "the compiler refuses a source file",
+     "read the compiler's line; of generated code, look at the kernel's source", _C, "clang"),
+    ("device-in-use", r"dcmi mod(?:el|ule) initiali[sz]ed? failed",
+     "the driver does not give this process its devices",
+     "see whether another container holds the device, or the driver's nodes are missing", _C,
+     "npu-smi"),
     ("two-accelerators", r"Two accelerators cannot be used at the same time",
      "torch is a CUDA build, or another backend is loaded", "install the CPU build of torch", _C,
      "torch_npu/__init__.py"),
-    ("kernel-exception", r"there is an? [\w+ ]*(?:error )?exception, core id",
+    ("kernel-exception", r"there is an? (?:[\w+ ]*exception|exception of [\w+ ]*), core id",
      "a kernel raised an exception on a core; the next lines name its kind", KERNEL, _C,
      _RUNTIME),
     ("collective-timeout", r"Watchdog caught collective operation timeout"
-     r"|[Tt]he wait execution of the Notify register times out",
+     r"|[Tt]he wait execution of the Notify register times out"
+     r"|[Nn]otify wait execute timeout|Task run failed, (?:base|para) information",
      "a communication waited longer than its limit for another rank",
      "compare the ranks' first errors: the one that is silent has failed or is late", _C,
      "torch_npu ProcessGroupHCCL, HCCL"),
@@ -70,12 +81,16 @@ _ROWS: tuple[tuple[str, str, str, str, Role, str], ...] = (
     ("empty-capture", r"No streams is bound to the capture model",
      "the captured model has no stream", FIRST, _F, _RUNTIME),
     ("process-ended", r"Segmentation fault|^Fatal Python error|core dumped"
-     r"|^terminate called (?:after|without)|^Killed$|double free or corruption",
-     "native code ended the process", "run under `python -X faulthandler`; look at dmesg", _F,
+     r"|^terminate called (?:after|without)|^Killed$|: line \d+: +\d+ Killed "
+     r"|\(SIG(?:KILL|SEGV|ABRT|BUS)\)|exitcode: -\d+ |Out of memory: Killed process"
+     r"|orker proc\w* .*died unexpectedly|double free or corruption",
+     "native code or the system ended a process",
+     "run under `python -X faulthandler`; dmesg tells whether memory ran out", _F,
      "glibc, CPython, shells"),
     ("capture-wait", r"Capture wait event failed|add stream to capture model failed",
      "a stream could not join the capture", FIRST, _S, _RUNTIME),
-    ("capture-mode-refusal", r"EE9999.*current capture mode|rtMemcpy.*current capture mode",
+    ("capture-mode-refusal", r"EE9999.*current capture mode"
+     r"|^(?!\w*(?:Error|Exception):)\w+:.*current capture mode",
      "a copy is refused during capture; usually the consequence of another error",
      "look at the innermost Python frame of the traceback", _S, "vllm-ascend #11514"),
     ("inner-error", r"\bE[A-Z]9999: Inner Error!\s*$", "the head of an error's text",
@@ -92,19 +107,30 @@ SIGNATURES = tuple(
     )
     for key, pattern, meaning, fix, role, source in _ROWS
 )
-#: One of these is in every text that a signature matches. A search for words is much faster than
-#: one for patterns, and most lines have none.
+#: One of these is in every text that a signature matches, and in the text of its pattern. A search
+#: for words is much faster than one for patterns, and most lines have none.
 WORDS = (
-    *("apture", "tream", "sq cq", "AllocTask", "task group", "Generator", "core id", "Inner "),
-    *("TASK_QUEUE", "BLOCKING", "pin_memory", "out of memory", "function acl", "open shared"),
-    *("accelerators", "Watchdog", "Notify", "egmentation", "atal Python", "core dumped"),
-    *("terminate called", "Killed", "double free", "root cause", "WorkerProc", "ngine"),
-    *("ChildFailed", "ProcessExited", "ProcessRaised"),
+    *("Alloc sq cq", "capture stream failed", "insufficient", "EL0009", "run aclop", "Generator"),
+    *("TASK_QUEUE", "BLOCKING", "non-default stream", "External NPU", "pin_memory", "owns a capt"),
+    *("capture error mode", "NPU out of memory", "function acl", "open shared", "undefined symbol"),
+    *("error: ", "dcmi mod", "accelerators", ", core id", "Watchdog", "Notify register"),
+    *("otify wait execute", "Task run failed", "successful capture", "AllocTask:", "task group is"),
+    *("bound to the capture", "egmentation", "atal Python", "core dumped", "terminate called"),
+    *("Killed", "SIG", "exitcode: -", "died unexpectedly", "double free", "Capture wait event"),
+    *("add stream to", "current capture mode", "Inner Error", "Inner error", "root cause above"),
+    *("WorkerProc", "Engine", "ChildFailed", "ProcessExited", "ProcessRaised"),
 )
+_PATTERNS_WITH = {
+    word: [index for index, (pattern, _) in enumerate(SIGNATURES) if word in pattern.pattern]
+    for word in WORDS
+}
 
 
 def recognise(text: str) -> Explanation | None:
     """The explanation of a text that the table knows."""
-    if not any(map(text.__contains__, WORDS)):
+    words = [word for word in WORDS if word in text]
+    if not words:
         return None
-    return next((found for pattern, found in SIGNATURES if pattern.search(text)), None)
+    candidates = sorted({index for word in words for index in _PATTERNS_WITH[word]})
+    found = (SIGNATURES[index] for index in candidates)
+    return next((row for pattern, row in found if pattern.search(text)), None)

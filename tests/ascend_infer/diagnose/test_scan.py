@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from ascend_infer.diagnose import diagnose_logs, scan
+from ascend_infer.diagnose import condense, diagnose_logs
 from ascend_infer.diagnose.events import parse_error, split_prefix
 
 CALLS = ("Alloc sq cq fail", "AllocTask:Unsupported", "Setup failed", "rtMemcpy failed", "x")
@@ -45,7 +46,7 @@ def test_counts_are_those_of_looking_at_every_line(
 ) -> None:
     rng = random.Random(seed)
     if seed % 2:
-        monkeypatch.setattr(scan, "_MOST_SHAPES", 7)  # forgets all the time
+        monkeypatch.setattr(condense, "_MOST_SHAPES", 7)  # forgets all the time
         monkeypatch.setattr("ascend_infer.diagnose.reader._BLOCK", 777)
     lines = [rng.choice((plog, screen))(rng, number // 60) for number in range(3000)]
     expected: Counter[tuple[str, str]] = Counter()
@@ -60,6 +61,41 @@ def test_counts_are_those_of_looking_at_every_line(
     for group in groups:
         number = int(group.where.rsplit(":", 1)[1])
         assert group.text[:40] in lines[number - 1]
+
+
+def test_several_processes_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(5)
+    monkeypatch.setattr("ascend_infer.diagnose.reader._BLOCK", 3000)
+    lines = [rng.choice((plog, screen))(rng, number // 60) for number in range(3000)]
+    lines += ["Traceback (most recent call last):", '  File "/srv/a.py", line 3, in f', "x" * 9000]
+    log = tmp_path / "a.log"
+    log.write_text("\n".join([*lines, "KeyError: 3", *lines[:40]]))
+    alone = diagnose_logs([str(log), str(log)]).to_dict()
+    monkeypatch.setattr("ascend_infer.diagnose.workers._ALONE", 5)
+    assert diagnose_logs([str(log), str(log)], workers=2).to_dict() == alone
+
+
+def test_without_further_processes_it_is_read_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ascend_infer.diagnose.reader._BLOCK", 100)
+    monkeypatch.setattr("ascend_infer.diagnose.workers._ALONE", 2)
+    log = tmp_path / "a.log"
+    log.write_text("ValueError: x\n" * 99)
+    for failing in ("_condense", "ProcessPoolExecutor"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"ascend_infer.diagnose.workers.{failing}", Failing())
+            (group,) = diagnose_logs([str(log)], workers=2).groups
+            assert group.count == 99
+
+
+class Failing:
+    """Ends the process in which it is called as a worker; cannot be started as a pool."""
+
+    def __call__(self, *arguments: object, **options: object) -> None:
+        if len(arguments) == 1 and not isinstance(arguments[0], bytes):
+            raise OSError("no process")
+        os._exit(3)
 
 
 def test_errors_of_further_kinds_are_counted(
