@@ -25,6 +25,7 @@ import torch
 from decode_block import EPS, Tensors, decode_block, random_inputs, random_weights
 
 from ascend_infer.cli import output
+from ascend_infer.cli.options import integer
 from ascend_infer.devices import Device, open_device
 from ascend_infer.verification.result import CheckResult
 from graphs.capture import CapturedStep
@@ -165,7 +166,7 @@ def check(device: Device, rounds: int) -> list[CheckResult]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="npu", help="npu, npu:1, cuda or sim (default: npu)")
-    parser.add_argument("--rounds", type=int, default=5, help="with other inputs each")
+    parser.add_argument("--rounds", type=integer(1), default=5, help="with other inputs each")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     try:

@@ -67,6 +67,7 @@ def collect(options: argparse.Namespace) -> list[tuple[str, ...]]:
 
     Raises:
         EnvironmentProblem: AI-PROF-001 to 004.
+        UsageError: AI-CLI-004 when the output cannot be written there.
     """
     if shutil.which("msprof") is None:
         raise EnvironmentProblem(
@@ -83,15 +84,30 @@ def collect(options: argparse.Namespace) -> list[tuple[str, ...]]:
             rule="CANN documents this variable as not supported together with profiling",
             fix="unset it and choose the device with --device npu:N",
         )
-    options.output.mkdir(parents=True, exist_ok=True)
-    before = set(options.output.iterdir())
-    finished = subprocess.run(command(options), stdout=sys.stderr, check=False)
-    if finished.returncode:
+    try:
+        options.output.mkdir(parents=True, exist_ok=True)
+        before = set(options.output.iterdir())
+    except OSError as error:
+        raise UsageError(
+            "AI-CLI-004",
+            f"--output {options.output}: {error.strerror}",
+            rule="msprof writes into a folder",
+            fix="name a folder that can be written to, such as --output msprof",
+        ) from error
+    try:
+        subprocess.run(command(options), stdout=sys.stderr, check=True)
+    except subprocess.CalledProcessError as error:
         raise EnvironmentProblem(
             "AI-PROF-002",
-            f"msprof ended with exit code {finished.returncode}; its messages are above",
+            f"msprof ended with exit code {error.returncode}; its messages are above",
             fix="run the part of --dry-run behind msprof's options alone: it has to work first",
-        )
+        ) from error
+    except OSError as error:
+        raise EnvironmentProblem(
+            "AI-PROF-002",
+            f"{shutil.which('msprof')} cannot be started: {error.strerror}",
+            fix="source CANN's set_env.sh: another file called msprof is first on the PATH",
+        ) from error
     new = sorted(set(options.output.iterdir()) - before)
     rows = [row for folder in new for row in collected(folder)]
     if not rows:

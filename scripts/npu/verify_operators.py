@@ -22,10 +22,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import torch
 
 from ascend_infer.cli import output
+from ascend_infer.cli.options import integer
 from ascend_infer.devices import Device, open_device
 from ascend_infer.verification.ops import OpsOptions, cases, excess, inputs_of, outputs_of
 from kernels_npu import ops, registry
-from kernels_npu.errors import AscendInferError, UnsupportedError
+from kernels_npu.errors import AscendInferError, UnsupportedError, UsageError
 from kernels_npu.spec import OpSpec, Tolerance, Workload
 
 if TYPE_CHECKING:
@@ -62,6 +63,22 @@ def compare(
         "theirs_reference": worst(theirs, expected, tolerance),
     }
     return row | shares | judge(shares)
+
+
+def device_of_torch_npu(name: str) -> Device:
+    """The device, one that torch_npu or its stand-in serves.
+
+    Raises:
+        UsageError: AI-CLI-001 for another one.
+    """
+    device = open_device(name)
+    if device.torch_device.type != "npu":
+        raise UsageError(
+            "AI-CLI-001",
+            f"--device {name} has no operators of torch_npu to compare with",
+            fix="choose --device npu or sim; `ascend-infer verify ops` compares with the reference",
+        )
+    return device
 
 
 def counterpart_outputs(counterpart: Counterpart, inputs: Inputs) -> Outputs:
@@ -102,11 +119,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="npu", help="npu, npu:1 or sim (default: npu)")
     parser.add_argument("--op", action="append", default=[], help="only this one; repeatable")
-    parser.add_argument("--max-bytes", type=int, default=4 << 20, help="leave out larger cases")
+    parser.add_argument(
+        "--max-bytes", type=integer(1), default=4 << 20, help="leave out larger cases"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     try:
-        device = open_device(options.device)
+        device = device_of_torch_npu(options.device)
         chosen, skipped = cases(OpsOptions(names=tuple(options.op), max_bytes=options.max_bytes))
     except AscendInferError as error:
         output.print_error(error, as_json=options.json)

@@ -97,6 +97,15 @@ def test_launches_that_overtake_their_inputs_are_found(check, monkeypatch):
     assert check()["order on a side stream"].startswith("AI-VERIFY-019")
 
 
+@pytest.mark.parametrize("rounds", ["0", "-3", "two"])
+def test_no_rounds_are_no_check(program, call, capfd, rounds):
+    """Nothing compared would read as if everything held."""
+    with pytest.raises(SystemExit) as ended:
+        call(program("check_capture"), "--device", "sim", "--rounds", rounds)
+    assert ended.value.code == 2
+    assert "--rounds" in capfd.readouterr().err
+
+
 def test_a_device_without_graphs_is_wrong_use(program, call):
     status, _, error = call(program("check_capture"), "--device", "cpu")
     assert status == 2

@@ -101,6 +101,21 @@ def test_a_failing_msprof_is_named(msprof, collect, monkeypatch):
     assert "exit code 3" in error
 
 
+def test_an_msprof_that_cannot_be_started_is_named(msprof, collect, tmp_path):
+    (tmp_path / "bin/msprof").write_text("no program\n")
+    status, _, error = collect()
+    assert status == 1
+    assert "AI-PROF-002" in error and "cannot be started" in error
+
+
+@pytest.mark.parametrize("output", ["a-file", "a-file/below"])
+def test_an_output_that_cannot_be_written_is_wrong_use(msprof, collect, tmp_path, output):
+    (tmp_path / "a-file").touch()
+    status, _, error = collect("--output", output)
+    assert status == 2
+    assert "AI-CLI-004" in error and output in error
+
+
 def test_a_variable_that_profiling_does_not_support_is_refused(msprof, collect, monkeypatch):
     monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "1")
     status, _, error = collect()

@@ -113,6 +113,12 @@ def test_without_torch_npu_the_device_is_refused(program, call):
     assert "AI-CLI-002" in error
 
 
+def test_a_device_without_torch_npu_is_wrong_use(program, call):
+    status, _, error = call(program("verify_operators"), "--device", "cpu")
+    assert status == 2
+    assert "AI-CLI-001" in error and "verify ops" in error
+
+
 def test_the_table_sums_up_cases(documented, program, call):
     status, printed, _ = call(program("verify_operators"), *SMALL[:-1], "--op", "silu_and_mul")
     assert status == 0
