@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -68,22 +68,66 @@ class StepUse:
 
 def step_use(tasks: Tasks) -> list[StepUse]:
     """All steps of all devices, in the order of time."""
+    known, group = _in_order(tasks)
+    firsts = np.flatnonzero(np.diff(group, prepend=-1))
+    bounds = np.append(firsts, len(group))
+    start = known.start_ns
+    end = start + np.rint(known.duration_us * 1000).astype(np.int64)
+    communicates = is_communication(known)
+    computing = _busy_us(start, end, bounds, ~communicates)
+    communication = _busy_us(start, end, bounds, communicates)
+    busy = _busy_us(start, end, bounds, np.ones_like(communicates))
+    uses = []
+    for place in np.argsort(start[firsts], kind="stable"):
+        a, b = bounds[place], bounds[place + 1]
+        last = a + int(end[a:b].argmax())
+        use = StepUse(
+            step=known.step.names[known.step.codes[a]],
+            device=known.device.names[known.device.codes[a]],
+            tasks=int(b - a),
+            span_us=int(end[last] - start[a]) / 1000,
+            busy_us=busy[place],
+            computing_us=computing[place],
+            communication_us=communication[place],
+            first=known.duration_of(int(a)),
+            last=known.duration_of(last),
+            gap=_longest_gap(known, start, end, int(a), int(b)),
+        )
+        uses.append(use)
+    return uses
+
+
+def _in_order(tasks: Tasks) -> tuple[Tasks, NDArray[np.int64]]:
+    """The tasks with a start and a duration, step by step in time; with the number of the step."""
     timed = (tasks.start_ns != NO_TIME) & (tasks.duration_us >= 0)
     timed &= tasks.duration_us < _LONGEST_US
-    known = tasks.select(timed)
+    known = tasks if timed.all() else tasks.select(timed)
     group = known.device.codes.astype(np.int64) * len(known.step.names) + known.step.codes
+    later = np.diff(group)
+    # Profilers write tasks in this order, mostly; looking is much cheaper than sorting.
+    if ((later > 0) | (later == 0) & (np.diff(known.start_ns) >= 0)).all():
+        return known, group
     order = np.lexsort((known.start_ns, group))
-    bounds = np.flatnonzero(np.diff(group[order], prepend=-1, append=-1))
-    uses = [_use(known.select(order[a:b])) for a, b in pairwise(bounds)]
-    return [use for _, use in sorted(uses, key=lambda pair: pair[0])]
+    return known.select(order), group[order]
 
 
-def busy_ns(start: NDArray[np.int64], end: NDArray[np.int64]) -> int:
-    """The length of the union of intervals, which are ordered by their starts."""
-    if not len(start):
-        return 0
-    covered = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
-    return int(np.maximum(end - np.maximum(covered, start), 0).sum())
+def _busy_us(
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+    which: NDArray[np.bool_],
+) -> list[float]:
+    """For each step the length of the union of some of its tasks, ordered by their starts."""
+    kept = np.concatenate([[0], np.cumsum(which)])[bounds]
+    start, end = start[which], end[which]
+    added = np.zeros(len(start), dtype=np.int64)
+    for a, b in pairwise(kept):
+        if b > a:
+            covered = np.maximum.accumulate(end[a : b - 1])
+            added[a] = end[a] - start[a]
+            added[a + 1 : b] = end[a + 1 : b] - np.maximum(covered, start[a + 1 : b])
+    so_far = np.concatenate([[0], np.cumsum(np.maximum(added, 0))])
+    return [int(ns) / 1000 for ns in np.diff(so_far[kept])]
 
 
 def is_communication(tasks: Tasks) -> NDArray[np.bool_]:
@@ -98,37 +142,21 @@ def _any(labels: Labels, test: Callable[[str], bool]) -> NDArray[np.bool_]:
     return np.array([test(name) for name in labels.names], dtype=bool)[labels.codes]
 
 
-def _use(tasks: Tasks) -> tuple[int, StepUse]:
-    """Of tasks of one step, ordered by their starts; with the start of the first."""
-    start = tasks.start_ns
-    end = start + np.rint(tasks.duration_us * 1000).astype(np.int64)
-    communicates = is_communication(tasks)
-    last = int(end.argmax())
-    use = StepUse(
-        step=tasks.step.names[tasks.step.codes[0]],
-        device=tasks.device.names[tasks.device.codes[0]],
-        tasks=len(tasks),
-        span_us=int(end[last] - start[0]) / 1000,
-        busy_us=busy_ns(start, end) / 1000,
-        computing_us=busy_ns(start[~communicates], end[~communicates]) / 1000,
-        communication_us=busy_ns(start[communicates], end[communicates]) / 1000,
-        first=tasks.duration_of(0),
-        last=tasks.duration_of(last),
-        gap=next(_longest_gap(tasks, start, end), None),
-    )
-    return int(start[0]), use
-
-
-def _longest_gap(tasks: Tasks, start: NDArray[np.int64], end: NDArray[np.int64]) -> Iterator[Gap]:
-    if len(start) < 2:
-        return
-    covered = np.maximum.accumulate(end)[:-1]
-    gaps = start[1:] - covered
+def _longest_gap(
+    tasks: Tasks, start: NDArray[np.int64], end: NDArray[np.int64], a: int, b: int
+) -> Gap | None:
+    """Of the tasks from `a` to before `b`, ordered by their starts."""
+    if b - a < 2:
+        return None
+    covered = np.maximum.accumulate(end[a : b - 1])
+    gaps = start[a + 1 : b] - covered
     place = int(gaps.argmax())
-    if gaps[place] > 0:
-        before = int(np.flatnonzero(end[: place + 1] == covered[place])[0])
-        yield Gap(
-            us=int(gaps[place]) / 1000,
-            before=SourceLocation(tasks.file, int(tasks.lines[before])),
-            after=SourceLocation(tasks.file, int(tasks.lines[place + 1])),
-        )
+    if gaps[place] <= 0:
+        return None
+    # The task whose end is the latest so far; an earlier one may have ended at the same time.
+    before = a + int(end[a : a + place + 1].argmax())
+    return Gap(
+        us=int(gaps[place]) / 1000,
+        before=SourceLocation(tasks.file, int(tasks.lines[before])),
+        after=SourceLocation(tasks.file, int(tasks.lines[a + place + 1])),
+    )

@@ -95,11 +95,13 @@ def read_tasks(source: Source, notes: Notes) -> Tasks | None:
     body, number, parts = first[first.find(b"\n") + 1 :], 2, []
     while body:
         piece = read(body, columns, number)
-        if piece is None:
+        if piece is not None:
+            number += len(piece.lines)
+        else:
             text = decode(body, source.name, notes, encoding="utf-8").split("\n")
             piece = piece_of(tuple(reader.rows(text, first=number)))
+            number += body.count(b"\n")
         parts.append(piece)
-        number += body.count(b"\n")
         body = next(pieces, b"")
     return _assembled(format.kind, source.name, columns, parts)
 
@@ -141,16 +143,8 @@ def _named(rows: Sequence[Row], keys: Sequence[str]) -> tuple[list[str], NDArray
 def _pieces(source: Source) -> Iterator[bytes]:
     """The file in pieces that end with a line."""
     with source.open() as stream:
-        rest = b""
         while block := stream.read(PIECE):
-            end = block.rfind(b"\n") + 1
-            if not end:
-                rest += block
-                continue
-            yield rest + block[:end]
-            rest = block[end:]
-        if rest:
-            yield rest
+            yield block if block.endswith(b"\n") else block + stream.readline()
 
 
 def _assembled(

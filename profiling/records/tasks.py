@@ -62,7 +62,7 @@ class Tasks:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def select(self, rows: NDArray[Any]) -> Tasks:
+    def select(self, rows: NDArray[Any] | slice) -> Tasks:
         """Only some of the tasks; names stay."""
 
         def of(labels: Labels) -> Labels:
