@@ -106,7 +106,15 @@ _GPU_LIKE = _rows(
         "WSSchedule ws_op annotate_ws_schedule": 'T.Scope("C") / T.Scope("V")',
         "PersistentTileScheduler": "T.Persistent",
         "warp_reduce_sum warp_reduce_max warp_reduce_min": "T.reduce_sum, T.reduce_max, ...",
-        "atomic_max atomic_min atomic_load atomic_store": (
+        "shfl_sync shfl_up shfl_down shfl_xor": "T.reduce_sum, T.reduce_max, ...",
+        "activemask any_sync all_sync ballot ballot_sync": "T.tile.compare, then T.reduce_max",
+        "get_thread_extent get_thread_extents get_block_extent get_block_extents": (
+            "the numbers that T.Kernel was given"
+        ),
+        "rng_init rng_rand rng_rand_float": "a parameter of the prim_func with random numbers",
+        "annotate_compile_flags": "nothing (leave it out)",
+        "annotate_pass_configs": "pass_configs= of tilelang.jit",
+        "atomic_max atomic_min atomic_or atomic_load atomic_store": (
             "nothing (only T.tile.atomic_add is atomic)"
         ),
     },
@@ -115,13 +123,17 @@ _GPU = _rows(
     (MAINLINE,),
     {
         "wgmma_gemm tcgen05_gemm tcgen05_gemm_blockscaled": _GEMM,
-        "tma_copy": "T.copy",
+        "tma_copy tma_load tma_store_arrive tma_store_wait create_tma_descriptor": "T.copy",
         "alloc_cluster_barrier": _FLAGS,
         "mbarrier_arrive mbarrier_wait_parity barrier_arrive barrier_wait": _FLAGS,
+        "mbarrier_expect_tx fence_proxy_async wait_wgmma warpgroup_arrive warpgroup_wait": _FLAGS,
+        "cluster_sync cluster_arrive cluster_wait": "T.sync_all",
+        "get_warp_idx get_warp_idx_sync get_warp_group_idx get_lane_idx": _NO_WARPS,
         "alloc_tmem": "T.alloc_L0C",
-        "ws": 'T.Scope("C") / T.Scope("V")',
+        "ws warp_specialize WarpSpecialize": 'T.Scope("C") / T.Scope("V")',
         "ClusterKernel CUDASourceCodeKernel": "T.Kernel(n, is_npu=True) as (cid, vid)",
-        "set_max_nreg no_set_max_nreg disable_warp_group_reg_alloc": _NO_WARPS,
+        "set_max_nreg no_set_max_nreg inc_max_nreg dec_max_nreg": _NO_WARPS,
+        "disable_warp_group_reg_alloc": _NO_WARPS,
         "annotate_min_blocks_per_sm pdl_sync pdl_trigger": _NO_WARPS,
         "annotate_l2_hit_ratio": _L2,
     },
@@ -147,6 +159,14 @@ _ASCEND = _rows(
             "T.Pipelined(..., num_stages=...) or T.annotate_address"
         ),
         "annotate_unlimit_memory": "nothing (buffers have to fit)",
+        "AscendTileScheduler AscendBaseTileScheduler AscendBatchedTileScheduler": "T.Persistent",
+        "AscendMGroupedTileScheduler AscendKGroupedTileScheduler": "T.Persistent",
+        "set_atomic set_atomic_none": _ATOMIC,
+        "set_hf32_mode set_mmad_direction": "nothing (T.gemm_v0 has no such mode)",
+        "ascend_set_copy_pad_value": "T.copy(..., pad_value=...)",
+        "ascend_nd2nz_post_copy": "T.copy of the tile into L1",
+        "ascend_get_buf ascend_rls_buf": _FLAGS,
+        "ascend_threadfence": "T.barrier_all",
         "ascend_set_flag": 'T.set_flag("src", "dst", id)',
         "ascend_wait_flag": 'T.wait_flag("src", "dst", id)',
         "ascend_pipe_barrier": 'T.pipe_barrier("V")',
