@@ -32,7 +32,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
                           "libascend_hal.so: cannot open shared object file",
                           "libstdc++.so.6: cannot open shared object file"),
     "undefined-symbol": ("/a/libtorch_npu.so: undefined symbol: aclrtX",),
-    "kernel-does-not-compile": ("/tmp/a/main.cpp:48:9: error: use of undeclared identifier 'x'",
+    "kernel-does-not-compile": ("/a/main.cpp:48:9: error: use of undeclared identifier 'x'",
                                 "k.cce:1:1: fatal error: 'a.h' file not found"),
     "device-in-use": ("dcmi model initialized failed, because the device is used. ret is -8020",
                       "dcmi module initialize failed. ret is -8005"),
