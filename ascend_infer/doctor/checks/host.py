@@ -72,7 +72,8 @@ def npu_smi(situation: Situation) -> Iterator[Finding]:
         yield Finding(
             name=name,
             verdict=situation.grave(),
-            evidence=f"{found['program']} lists no NPU",
+            evidence=f"{found['program']} lists no NPU"
+            + (f", but says: {found['said']}" if found.get("said") else ""),
             advice="run `npu-smi info` and compare with its documentation",
         )
     else:

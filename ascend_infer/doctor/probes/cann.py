@@ -23,6 +23,8 @@ _PLACES = (
 _HOME_PLACES = ("Ascend/ascend-toolkit/latest", "Ascend/cann")
 #: The library that every program needs, by which a search path is told to be CANN's.
 _LIBRARY = "libascendcl.so"
+#: Where in an installation it is.
+_LIBRARIES = ("lib64", "runtime/lib64")
 #: `runtime_running_version=[7.6.0.1.220:8.0.0]`
 _RUNNING = re.compile(r"(\w+)_running_version")
 
@@ -120,4 +122,10 @@ def _loaded_from(search_path: str) -> Path | None:
 
 
 def _inside(folder: Path, home: Path) -> bool:
-    return os.path.realpath(folder).startswith(os.path.realpath(home) + os.sep)
+    """By name or by where links lead: `latest` may be one, or a folder of them."""
+    names = os.path.abspath(folder), os.path.realpath(folder)
+    homes = os.path.abspath(home), os.path.realpath(home)
+    if any(name.startswith(place + os.sep) for name, place in zip(names, homes)):
+        return True
+    library = os.path.realpath(folder / _LIBRARY)
+    return any(library == os.path.realpath(home / at / _LIBRARY) for at in _LIBRARIES)

@@ -15,6 +15,7 @@ _PLACES = ("/usr/local/sbin/npu-smi", "/usr/local/bin/npu-smi")
 LIMIT_S = 10.0
 #: `| 0     910B3     | OK     | 90.7 ...`
 _ROW = re.compile(r"^\|\s*(\d+)\s+((?:Ascend)?\d[\w-]*)\s*\|\s*([A-Za-z]+)\s*\|", re.MULTILINE)
+_COLOUR = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 _VERSION = re.compile(r"npu-smi\s+(\S+)")
 
 
@@ -24,12 +25,16 @@ def info(limit_s: float = LIMIT_S) -> dict[str, Any]:
     if program is None:
         return {"found": False}
     output, failure = run([program, "info"], timeout_s=min(limit_s, LIMIT_S))
+    output = _COLOUR.sub("", output)
     version = _VERSION.search(output)
+    # It writes its errors to standard output, too.
+    said = next((line.strip() for line in output.splitlines() if line.strip()), "")
     return {
         "found": True,
         "program": program,
-        "failure": failure,
+        "failure": f"{failure}: {said}" if failure and said else failure,
         "version": version[1] if version else None,
+        "said": said,
         "npus": [
             {"index": int(number), "name": name, "health": health}
             for number, name, health in _ROW.findall(output)

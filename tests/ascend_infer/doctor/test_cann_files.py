@@ -47,6 +47,20 @@ def test_the_layout_up_to_8_3(tmp_path: Path):
     assert found["set_env"] == str(toolkit / "set_env.sh")
 
 
+@pytest.mark.parametrize("sourced", ["latest/lib64", "8.0.RC3/aarch64-linux/lib64", "9.9/lib64"])
+def test_latest_as_a_folder_of_links(tmp_path: Path, sourced: str):
+    toolkit = tmp_path / "usr/local/Ascend/ascend-toolkit"
+    for version in ("8.0.RC3/aarch64-linux", "9.9"):
+        write(toolkit, f"{version}/lib64/libascendcl.so", "")
+    latest = toolkit / "latest"
+    latest.mkdir()
+    (latest / "lib64").symlink_to("../8.0.RC3/aarch64-linux/lib64")
+    found = installations(
+        tmp_path, ASCEND_HOME_PATH=str(latest), LD_LIBRARY_PATH=f":/nowhere:{toolkit / sourced}"
+    )
+    assert found["library_is_home"] == (sourced != "9.9/lib64")
+
+
 def test_the_layout_since_8_5(tmp_path: Path):
     ascend = tmp_path / "usr/local/Ascend"
     info = INSTALL_INFO.replace("8.3.RC2", "9.1.0")

@@ -66,6 +66,7 @@ SICK: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("host", {"npu_smi": {"failure": "no answer within 10 s"}}, "npu-smi", "broken", "10 s"),
     ("host", {"npu_smi": "no answer within 60 s"}, "npu-smi", "broken", "60 s"),
     ("host", {"npu_smi": {"npus": []}}, "npu-smi", "broken", "lists no NPU"),
+    ("host", {"npu_smi": {"npus": [], "said": "dcmi failed"}}, "npu-smi", "broken", "dcmi failed"),
     ("host", {"npu_smi": {"npus": [{"index": 3, "name": "910B3", "health": "Alarm"}]}},
      "npu-smi", "warning", "NPU 3: Alarm"),
     ("host", {"npu_smi": {"found": False, "failure": ""}}, "npu-smi", "warning", "PATH"),

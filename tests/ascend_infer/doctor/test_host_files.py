@@ -126,6 +126,8 @@ def test_npu_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     [
         ("echo 'dcmi model initialized failed, because the device is used. ret is -8020' >&2; "
          "exit 1", "dcmi model initialized failed, because the device is used. ret is -8020"),
+        ("echo; echo 'dcmi module initialize failed. ret is -8005'; exit 244",
+         "exit code 244 without a message: dcmi module initialize failed. ret is -8005"),
         ("sleep 60 & sleep 60", "no answer within 0.5 s"),
         ("kill -11 $$", "the process was ended by signal 11"),
         ("printf '\\377\\376 junk'", ""),
@@ -137,6 +139,16 @@ def test_npu_smi_that_fails(
     smi(tmp_path, body, monkeypatch)
     found = npu_smi.info(limit_s=0.5)
     assert found["found"] and found["failure"] == failure and found["npus"] == []
+
+
+def test_npu_smi_in_colour_and_of_several_chips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    row = "| {}     {:<20}| {:<14}| -           36                0    / 0             |\n"
+    chip = "| {0}     {0}                   | 0000:9D:00.0  | 0           0    / 0          |\n"
+    names = ["Ascend910", "Ascend910", "310P3", "Ascend950PR", "910B4-1"]
+    rows = [row.format(i // 2, name, "OK") + chip.format(i) for i, name in enumerate(names)]
+    write(tmp_path, "answer", "\x1b[1m" + "\x1b[0m\x1b[1m".join(rows) + "\x1b[0m")
+    smi(tmp_path, f"cat {tmp_path}/answer", monkeypatch)
+    assert [npu["name"] for npu in npu_smi.info()["npus"]] == names
 
 
 def test_npu_smi_of_another_architecture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
