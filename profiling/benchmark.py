@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -20,6 +20,8 @@ from kernels_npu.errors import UnsupportedError, UsageError
 from kernels_npu.evidence import Evidence
 from profiling.samples import Summary, summarise
 
+#: torch.npu or torch.cuda.
+TorchNamespace: TypeAlias = Any
 MODES = ("eager", "graph")
 #: A first call this many times slower than the others, and by this many microseconds, did something
 #: that happens once.
@@ -153,7 +155,7 @@ def _evidence(device: torch.device) -> Evidence:
     )
 
 
-def _timed_by_host(call: Callable[[], object], module: Any) -> float:
+def _timed_by_host(call: Callable[[], object], module: TorchNamespace) -> float:
     module.synchronize()
     started = time.perf_counter()
     call()
@@ -164,7 +166,7 @@ def _timed_by_host(call: Callable[[], object], module: Any) -> float:
 def _warm_up(
     call: Callable[..., object],
     argument_sets: Sequence[tuple[Any, ...]],
-    module: Any,
+    module: TorchNamespace,
     milliseconds: float,
 ) -> None:
     """Every set of arguments at least once, then until the time is over."""

@@ -39,7 +39,7 @@ NOTHING = Known(None)
 CONTEXT = Known(None)
 
 
-class Event(NamedTuple):
+class Notable(NamedTuple):
     """A line to look at.
 
     kind: of an error of the runtime's log, which nothing but its time tells from others of its
@@ -61,7 +61,7 @@ class Digest:
     raised: the last exception that is no event. time: the last that is near the end.
     """
 
-    events: list[Event] = field(default_factory=list)
+    events: list[Notable] = field(default_factory=list)
     more: dict[Kind, int] = field(default_factory=dict)
     captures: CaptureEvidence = field(default_factory=CaptureEvidence)
     raised: int = -1
@@ -110,12 +110,12 @@ class Sink:
 
     def _emit(self, index: int, kind: Kind | None, time: str) -> None:
         self._emit_context()
-        event = Event(index, self._lines[index], kind, time, self._digest.raised)
+        event = Notable(index, self._lines[index], kind, time, self._digest.raised)
         self._digest.events.append(event)
 
     def _emit_context(self) -> None:
         for index in self._context:
-            self._digest.events.append(Event(index, self._lines[index], None, "", -1))
+            self._digest.events.append(Notable(index, self._lines[index], None, "", -1))
         self._context.clear()
 
     def _time_before(self, index: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ascend_infer.diagnose.catalogue import explains_exceptions
 from ascend_infer.diagnose.codes import Role
-from ascend_infer.diagnose.digest import TEXT, Digest, Event
+from ascend_infer.diagnose.digest import TEXT, Digest, Notable
 from ascend_infer.diagnose.events import LogError, ReadLine, python_frame, read_line
 from ascend_infer.diagnose.groups import ErrorGroup, Groups
 from ascend_infer.diagnose.tracebacks import Tracebacks
@@ -46,7 +46,7 @@ class FileScan:
         self._groups.captures.merge(digest.captures)
         self._time = digest.time or self._time
 
-    def _look_at(self, event: Event, number: int) -> None:
+    def _look_at(self, event: Notable, number: int) -> None:
         if event.kind and event.kind[0] in self._kinds:
             if self._groups.count_later(event.kind, event.time):
                 return
@@ -81,7 +81,7 @@ class FileScan:
         if self._ended is not None:
             self._ended.frame = self._tracebacks.newest(line.prefix) or self._ended.frame
 
-    def _time_of(self, error: LogError, event: Event) -> str:
+    def _time_of(self, error: LogError, event: Notable) -> str:
         if error.time:
             if len(error.time) == _SECOND:
                 self._second = error.time

@@ -10,11 +10,13 @@ that does not declare it is collected, too.
 from __future__ import annotations
 
 import ast
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from contract_suite.names import Names, declared, declared_parameter, is_device_module
-from contract_suite.syntax import FUNCTIONS, bound_names, signature_of
+from contract_suite.syntax import FUNCTIONS, bound_names, signature_of, unpacked
 from contract_suite.uses import DECLARED, ROOTS, Collection, Handover, Use, root_of
 
 FOLDERS = (
@@ -33,6 +35,9 @@ _DIALECT = {
 }
 #: Asked of torch.cuda only, behind a look at the device's type.
 _CUDA_ONLY = ("torch.npu.CUDAGraph",)
+#: How an operator of torch_npu is called beside `torch_npu` itself.
+_OPERATORS = "torch.ops.npu."
+_PARTIAL = ("functools.partial", "partial")
 #: What only looks at a value that it is given.
 _HARMLESS = frozenset({"hasattr", "getattr", "isinstance", "bool", "print", "repr", "type"})
 
@@ -65,6 +70,21 @@ class _Collector(ast.NodeVisitor):
     names: Names = field(default_factory=Names)
     #: Defaults of the parameters of the function around.
     defaults: dict[str, str] = field(default_factory=dict)
+    #: What the module's names denote when all of it has run, which is when functions are called.
+    late: dict[str, str] = field(default_factory=dict)
+
+    def visit_Module(self, node: ast.Module) -> None:
+        with self._unrecorded():
+            self.generic_visit(node)
+        self.late, self.names = self.names.known, Names()
+        self.generic_visit(node)
+
+    @contextlib.contextmanager
+    def _unrecorded(self) -> Iterator[None]:
+        """To learn names only."""
+        found, self.found = self.found, Collection()
+        yield
+        self.found = found
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -80,7 +100,9 @@ class _Collector(ast.NodeVisitor):
             self._add(Use(name=name, file=self.file, line=node.lineno))
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        outer, outer_defaults = dict(self.names.known), self.defaults
+        outer, outer_defaults, late = dict(self.names.known), self.defaults, self.late
+        self.names.known = {**late, **outer}
+        self.late = {}  # what hides a name in this function hides it in those inside
         arguments = node.args
         every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         self.names.declare(every)
@@ -92,11 +114,18 @@ class _Collector(ast.NodeVisitor):
         self._note_function(node.name, every)
         self.generic_visit(node)
         kept = {key: value for key, value in self.names.known.items() if key.startswith("self.")}
-        self.names.known, self.defaults = {**outer, **kept}, outer_defaults
+        self.names.known, self.defaults, self.late = {**outer, **kept}, outer_defaults, late
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for outside in (*node.decorator_list, *node.bases, *node.keywords):
+            self.visit(outside)
+        with self._unrecorded():  # a method may set what another one uses
+            self._visit_body(node)
+        self._visit_body(node)
+
+    def _visit_body(self, node: ast.ClassDef) -> None:
         stands_for = DECLARED.get(node.name)
         if stands_for and any(ast.unparse(base) == "Protocol" for base in node.bases):
             for method in node.body:
@@ -109,7 +138,7 @@ class _Collector(ast.NodeVisitor):
         for statement in node.body:
             if not (isinstance(statement, FUNCTIONS) and statement.name == "__init__"):
                 self.visit(statement)
-            if isinstance(statement, ast.AnnAssign):
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)):
                 for name in bound_names(statement) & self.names.known.keys():
                     self.names.known[f"self.{name}"] = self.names.known[name]
 
@@ -135,8 +164,10 @@ class _Collector(ast.NodeVisitor):
         self.names.known = after
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        self.visit(node.value)
         values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+        is_parallel = all(isinstance(target, ast.Tuple) for target in node.targets)
+        for value in values if is_parallel else [node.value]:
+            self.visit(value)
         if any(map(is_device_module, values)):
             self._hand_over(node, None, 0)
         for target in node.targets:
@@ -150,12 +181,54 @@ class _Collector(ast.NodeVisitor):
         self.visit(node.value)
         self.names.bind(node.target, node.value)
 
-    def visit_List(self, node: ast.List | ast.Set) -> None:
+    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
+        for item in node.items:
+            self.visit(item.context_expr)
+            if item.optional_vars is not None:
+                self.names.bind(item.optional_vars, item.context_expr)
+        for statement in node.body:
+            self.visit(statement)
+
+    visit_AsyncWith = visit_With
+
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
+        self._loop(node.target, node.iter)
+        for statement in (*node.body, *node.orelse):
+            self.visit(statement)
+
+    visit_AsyncFor = visit_For
+
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> None:
+        self._comprehension(node.generators, node.elt)
+
+    visit_SetComp = visit_GeneratorExp = visit_ListComp
+
+    def visit_DictComp(self, node: ast.DictComp) -> None:
+        self._comprehension(node.generators, node.key, node.value)
+
+    def _comprehension(self, generators: list[ast.comprehension], *values: ast.expr) -> None:
+        outer = dict(self.names.known)
+        for generator in generators:
+            self._loop(generator.target, generator.iter)
+            for test in generator.ifs:
+                self.visit(test)
+        for value in values:
+            self.visit(value)
+        self.names.known = outer
+
+    def _loop(self, target: ast.expr, over: ast.expr) -> None:
+        """The target is whatever of a written list is of another package; all of it is visited."""
+        elements = over.elts if isinstance(over, (ast.Tuple, ast.List, ast.Set)) else []
+        for visited in elements or [over]:
+            self.visit(visited)
+        self.names.bind(target, next(filter(self.names.denotes, elements), None))
+
+    def visit_List(self, node: ast.List | ast.Set | ast.Tuple) -> None:
         self.generic_visit(node)
         if any(map(self.names.is_namespace, node.elts)):
             self._hand_over(node, None, 0)
 
-    visit_Set = visit_List
+    visit_Set = visit_Tuple = visit_List
 
     def visit_Dict(self, node: ast.Dict) -> None:
         self.generic_visit(node)
@@ -172,6 +245,11 @@ class _Collector(ast.NodeVisitor):
         name, asked = self.names.denotes(node.func), self.names.asked(node)
         if isinstance(node.func, ast.Attribute) and node.func.attr in STREAM_METHODS:
             name = f"torch.npu.Stream.{node.func.attr}"
+        if ast.unparse(node.func) in _PARTIAL and node.args:
+            whole = self.names.denotes(node.args[0])
+            if whole:
+                rest = ast.Call(node.args[0], node.args[1:], node.keywords, lineno=node.lineno)
+                self._add(replace(self._call(whole, rest), open=True))
         if asked:
             optional = len(node.args) == 3 or ast.unparse(node.func) == "hasattr"
             self._add(Use(name=asked, file=self.file, line=node.lineno, optional=optional))
@@ -213,9 +291,10 @@ class _Collector(ast.NodeVisitor):
             self.visit(node)
 
     def _call(self, name: str, node: ast.Call) -> Use:
-        keywords = {k.arg: k.value for k in node.keywords if k.arg}
-        plain = [a for a in node.args if not isinstance(a, ast.Starred)]
-        handed_on: list[tuple[int | str, ast.expr]] = [*enumerate(node.args), *keywords.items()]
+        arguments, given = unpacked(node)
+        keywords = {k.arg: k.value for k in given if k.arg}
+        plain = [a for a in arguments if not isinstance(a, ast.Starred)]
+        handed_on: list[tuple[int | str, ast.expr]] = [*enumerate(arguments), *keywords.items()]
         return Use(
             name=name,
             file=self.file,
@@ -223,7 +302,7 @@ class _Collector(ast.NodeVisitor):
             call=True,
             positional=len(plain),
             keywords=tuple(keywords),
-            open=len(plain) < len(node.args) or len(keywords) < len(node.keywords),
+            open=len(plain) < len(arguments) or len(keywords) < len(given),
             defaults=tuple(
                 (place, self.defaults[value.id])
                 for place, value in handed_on
@@ -255,6 +334,8 @@ class _Collector(ast.NodeVisitor):
 
     def _add(self, use: Use) -> None:
         name = use.name
+        if name.startswith(_OPERATORS):  # its overload is one of the operator's signatures
+            name = f"torch_npu.{name.removeprefix(_OPERATORS).partition('.')[0]}"
         if (name + ".").startswith("torch_npu.npu."):  # not the operator torch_npu.npu_rms_norm
             name = name.replace("torch_npu.npu", "torch.npu", 1)
         if root_of(name) is None or name in _CUDA_ONLY or name in ROOTS:

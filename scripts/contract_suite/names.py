@@ -13,6 +13,8 @@ RESULTS = {
     "torch.get_device_module": "torch.npu",
     "torch.npu.current_stream": "torch.npu.Stream",
 }
+#: Functions that return the module of a constant name.
+_IMPORTS = ("importlib.import_module", "import_module", "__import__", "sys.modules.get")
 _NAMESPACES = ("torch.npu", "torch_npu.npu", "torch_npu")
 
 
@@ -42,8 +44,8 @@ class Names:
             denoted = declared or self.denotes(value)
             if denoted:
                 self.known[ast.unparse(target)] = denoted
-            else:
-                self.known.pop(ast.unparse(target), None)
+            elif isinstance(target, ast.Name):
+                self.known.pop(target.id, None)  # an attribute may still be it at other times
 
     def denotes(self, node: ast.expr | None) -> str | None:
         """The dotted name that an expression is, `torch.npu.graph`."""
@@ -51,6 +53,11 @@ class Names:
             return self.known.get(node.id)
         if isinstance(node, ast.IfExp):
             return self.denotes(node.body) or self.denotes(node.orelse)
+        if isinstance(node, ast.BoolOp):
+            return next(filter(None, map(self.denotes, node.values)), None)
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "sys.modules":
+            module = node.slice.value if isinstance(node.slice, ast.Constant) else None
+            return module if isinstance(module, str) else None
         if isinstance(node, ast.Attribute):
             known = self.known.get(ast.unparse(node))
             if known is None and is_device_module(node.value):
@@ -73,7 +80,7 @@ class Names:
         constant = next((text for text in texts if isinstance(text, str)), None)
         if constant is None:
             return None
-        if function == "importlib.import_module":
+        if function in _IMPORTS:
             return constant
         base = self.denotes(node.args[0]) if function in ("getattr", "hasattr") else None
         return f"{base}.{constant}" if base else None

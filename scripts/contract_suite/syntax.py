@@ -64,6 +64,25 @@ def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(d.endswith(("property", ".setter")) for d in decorators)
 
 
+def unpacked(node: ast.Call) -> tuple[list[ast.expr], list[ast.keyword]]:
+    """Arguments and keywords of a call, with those written out behind `*` and `**` in place."""
+    arguments: list[ast.expr] = []
+    for argument in node.args:
+        inside = argument.value if isinstance(argument, ast.Starred) else None
+        is_written = isinstance(inside, (ast.Tuple, ast.List))
+        arguments += inside.elts if is_written else [argument]
+    keywords: list[ast.keyword] = []
+    for keyword in node.keywords:
+        value = keyword.value
+        names = value.keys if keyword.arg is None and isinstance(value, ast.Dict) else [None]
+        texts = [n.value for n in names if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        if isinstance(value, ast.Dict) and len(texts) == len(names):
+            keywords += map(ast.keyword, texts, value.values)
+        else:
+            keywords.append(keyword)
+    return arguments, keywords
+
+
 def signature_of(arguments: ast.arguments, bound: bool = False) -> inspect.Signature:
     """The signature that `arguments` declare; without the first parameter when `bound`."""
     parameters = []

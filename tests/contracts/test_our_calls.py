@@ -77,7 +77,7 @@ def test_examples_and_benchmarks_speak_it_too(uses):
         ("T.Select(", "T.Selekt(", "no such name"),
         ("T.Kernel(", "T.Kernel(grid=1, *", "unexpected keyword"),
         ("@tilelang.jit(", "@tilelang.jit(output=[1], ", "unexpected keyword"),
-        ("T.copy(", "T.copy(*[], align=True, **{}) or print(", "unexpected keyword"),
+        ("T.copy(", "T.copy(*a, align=True, **b) or print(", "unexpected keyword"),
     ],
 )
 def test_a_kernel_outside_the_language_is_found(old, new, complaint):
