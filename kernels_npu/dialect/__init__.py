@@ -82,8 +82,9 @@ def choose(installation: Installation, wish: str, simulated: bool) -> str:
 
 def _removal(installation: Installation) -> str:
     names = [name.split()[0] for name in installation.distributions]
-    uninstall = f"pip uninstall {' '.join(names)}; " if names else ""
-    return f"{uninstall}remove {installation.directory}"
+    if not names:
+        return f"remove or rename {installation.directory}"
+    return f"pip uninstall {' '.join(names)}; remove {installation.directory}"
 
 
 def device_is_simulated() -> bool:

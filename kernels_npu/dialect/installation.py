@@ -50,7 +50,7 @@ class Installation:
     """The tilelang that an import would find.
 
     Attributes:
-        directory: its folder; None when there is none.
+        directory: its folder, or the file of that name; None when there is none.
         kind: a key of `DESCRIPTIONS`.
         distributions: what pip has installed into the folder, as `tilelang 0.1.15`; none for a
             source tree on PYTHONPATH.
@@ -71,7 +71,7 @@ class Installation:
 
 
 def tilelang_directory() -> Path | None:
-    """Where `import tilelang` would look, found without importing anything."""
+    """What `import tilelang` would load, found without importing anything: a folder, or a file."""
     for finder in sys.meta_path:
         find_spec = getattr(finder, "find_spec", None)
         try:
@@ -83,6 +83,8 @@ def tilelang_directory() -> Path | None:
             if spec.has_location and spec.origin:
                 return Path(spec.origin).parent
             return Path(next(iter(spec.submodule_search_locations)))
+        if spec is not None and spec.has_location and spec.origin:
+            return Path(spec.origin)
     return None
 
 
@@ -95,6 +97,9 @@ def inspect_directory(directory: Path | None) -> Installation:
     """What the folder `directory` holds."""
     if directory is None:
         return Installation(directory=None, kind=NONE)
+    if _is_file(directory):
+        reason = "a single file, which hides any package of that name"
+        return Installation(directory=directory, kind=INCOMPLETE, reason=reason)
     records = tuple(_records(directory))
     names = tuple(name for name, _ in records)
     marks = {kind: _first(directory, files) for kind, files in MARKS.items()}

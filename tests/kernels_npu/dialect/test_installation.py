@@ -139,6 +139,19 @@ def test_a_folder_of_that_name_is_no_installation(tmp_path: Path):
     assert _ask(program, tmp_path) == "simulator"
 
 
+def test_a_script_of_that_name_hides_the_package(tmp_path: Path):
+    (tmp_path / "script").mkdir()
+    script = tmp_path / "script/tilelang.py"
+    script.touch()
+    install(tmp_path / "site", "adapter")
+    program = (
+        "from kernels_npu import dialect\ntry: dialect.T\nexcept Exception as error: print(error)"
+    )
+    said = _ask(program, script.parent, tmp_path / "site")
+    assert said.startswith("AI-ENV-014") and f"rename {script}" in said
+    assert "a single file" in said
+
+
 def test_an_editable_installation_with_its_libraries_elsewhere(tmp_path: Path):
     """The package's folder is where its __init__.py is, not the first that is searched."""
     directory = install(tmp_path / "src", "mainline-ascend")
