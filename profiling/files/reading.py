@@ -45,9 +45,8 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
             tasks.append(found)
         elif found is not None:
             traces.append(found)
-    # A file that was named is read whatever it is; a folder of other people's tables is a mistake.
-    told = [table for _, table in files if is_known(table) or Path(path).is_file()]
-    if not (told or tasks or traces):
+    known = [table for _, table in files if is_known(table)]
+    if not (known or tasks or traces or _is_a_table(path, files, notes)):
         raise _nothing(Path(path), notes)
     return Profile(
         path=str(path),
@@ -72,6 +71,17 @@ def _read(source: Source, notes: Notes) -> Table | Tasks | Trace | None:
 def is_known(table: Table) -> bool:
     """Whether a file is one of a profiler's."""
     return table.kind is not FileKind.UNKNOWN
+
+
+def _is_a_table(
+    path: str | os.PathLike[str], files: list[tuple[Source, Table]], notes: Notes
+) -> bool:
+    """Whether a file that was named holds rows of text, of whatever kind.
+
+    A folder of other people's tables is a mistake, and so is a file of bytes.
+    """
+    is_text = all(note.code != "AI-PROF-026" for note in notes.all())
+    return Path(path).is_file() and is_text and any(table.rows for _, table in files)
 
 
 def _nothing(path: Path, notes: Notes) -> UsageError:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -63,7 +65,15 @@ class Source:
 
 
 #: What reading a file or a member of an archive raises when the medium is at fault.
-UNREADABLE = (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError)
+UNREADABLE = (
+    OSError,
+    EOFError,
+    RuntimeError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+)
 
 
 def sources_below(path: Path, notes: Notes) -> list[Source]:
@@ -75,7 +85,7 @@ def sources_below(path: Path, notes: Notes) -> list[Source]:
     try:
         if path.is_dir():
             found = list(_in_folder(path, notes))
-        elif zipfile.is_zipfile(path):
+        elif path.suffix.lower() == ".zip" or zipfile.is_zipfile(path):
             found = list(_in_archive(path, notes))
         else:
             # The rows' places need a name only; a device or pipe has no size worth trusting

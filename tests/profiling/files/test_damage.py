@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,31 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     profile = read(tmp_path, "op_statistic.csv", data)
     assert {note.code for note in profile.notes} == {"AI-PROF-026"}
     assert rows(profile)[0]["total_time_us"] == 1423.208
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "none"])
+def test_a_damaged_archive(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("OpBasicInfo.csv", fixtures.BASIC_INFO)
+        archive.writestr("kernel_details.csv", fixtures.KERNEL_DETAILS_1)
+    data = bytearray(path.read_bytes())
+    if damage == "flipped":  # inside of the second member's compressed bytes
+        at = data.index(b"kernel_details.csv") + 60
+        data[at : at + 20] = bytes(reversed(data[at : at + 20]))
+    path.write_bytes(data[: len(data) // 2] if damage == "cut" else data)
+    if damage == "cut":
+        assert refusal(path) == "AI-PROF-020"
+        return
+    profile = read_profile(path)
+    assert len(profile.kernels) == 1
+    assert [n.code for n in profile.notes] == (["AI-PROF-021"] if damage == "flipped" else [])
+
+
+def test_bytes_are_no_table(tmp_path: Path) -> None:
+    path = tmp_path / "visualize_data.bin"
+    path.write_bytes(bytes(range(256)) * 20)
+    assert refusal(path) == "AI-PROF-020"
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", fixtures.BASIC_INFO.splitlines()[0]])
