@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 from profiling.records.quantity import Quantity, Value
 
@@ -16,6 +17,7 @@ class NotThatQuantity(Exception):
     """A cell does not hold what its column is for."""
 
 
+@lru_cache(maxsize=1 << 16)
 def parse(text: str, quantity: Quantity) -> Value:
     """The value of a cell; start times end with a tab, shapes stand in further quotes.
 

@@ -25,8 +25,7 @@ from profiling.records.tasks import NO_TIME, Labels, Tasks
 
 TASK_KINDS = frozenset({FileKind.KERNEL_DETAILS, FileKind.OP_SUMMARY, FileKind.TASK_TIME})
 #: Files larger than this are read with polars, in pieces of that size.
-LARGE = 32 << 20
-PIECE = 8 << 20
+LARGE = 8 << 20
 
 #: Columns that become names; of those in one tuple, the first that a row has.
 _LABELS = {
@@ -143,7 +142,7 @@ def _named(rows: Sequence[Row], keys: Sequence[str]) -> tuple[list[str], NDArray
 def _pieces(source: Source) -> Iterator[bytes]:
     """The file in pieces that end with a line."""
     with source.open() as stream:
-        while block := stream.read(PIECE):
+        while block := stream.read(LARGE):
             yield block if block.endswith(b"\n") else block + stream.readline()
 
 

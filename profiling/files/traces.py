@@ -52,7 +52,11 @@ def _events(text: str, file: str, notes: Notes) -> list[Any] | None:
         return _whole_events(text, file, notes)
     if isinstance(whole, dict):
         whole = whole.get("traceEvents")
-    return whole if isinstance(whole, list) else None
+    if not isinstance(whole, list):
+        return None
+    # Profilers leave other lists, too; an empty one may be a trace in which nothing happened.
+    is_trace = not whole or any(isinstance(event, dict) and "ph" in event for event in whole)
+    return whole if is_trace else None
 
 
 def _whole_events(text: str, file: str, notes: Notes) -> list[Any] | None:

@@ -284,7 +284,8 @@ def test_a_single_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "files", [{}, {"notes.csv": "a,b\n1,2\n"}, {"x.json": "{}"}, {"y.csv": ""}]
+    "files",
+    [{}, {"notes.csv": "a,b\n1,2\n"}, {"x.json": "{}"}, {"y.csv": ""}, {"z.json": "[1, {}]"}],
 )
 def test_nothing_of_a_profiler(tmp_path: Path, files: dict[str, str]) -> None:
     with pytest.raises(UsageError) as caught:

@@ -55,8 +55,8 @@ def read(path: Path, lines: list[str], ending: str = "\n") -> Profile:
 def both(path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[Profile, Profile]:
     """Row by row, and in pieces of a few kilobytes."""
     small = read(path, lines)
-    monkeypatch.setattr(reading, "LARGE", 4096)
-    monkeypatch.setattr(tasks, "PIECE", 4096)
+    for module in (tasks, reading):
+        monkeypatch.setattr(module, "LARGE", 4096)
     return small, read(path, lines)
 
 
