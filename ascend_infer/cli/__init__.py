@@ -50,6 +50,7 @@ def _run(argv: Sequence[str] | None) -> int:
         options = _parser().parse_args(arguments)
         as_json = options.json
         output.configure_logging(verbose=options.verbose)
+        output.escape_unprintable()
         if argv is None:
             _restart_if_needed(options, arguments)
         exit_code: int = options.run(options)

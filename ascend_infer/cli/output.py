@@ -23,6 +23,13 @@ def configure_logging(*, verbose: bool) -> None:
     )
 
 
+def escape_unprintable() -> None:
+    """Let standard output show what its encoding lacks as an escape; files hold any character."""
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+
+
 def print_json(value: dict[str, Any]) -> None:
     """The command's one JSON object. Not-a-number and infinities become null."""
     text = json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +59,21 @@ def test_a_simulators_time_is_not_shown(tmp_path: Path, capsys: pytest.CaptureFi
     fixtures.write(tmp_path, {"trace.json": fixtures.SIMULATOR_TRACE})
     track = as_json(capsys, tmp_path / "trace.json")["traces"][0]["tracks"][0]
     assert (track["track"], track["total_us"], track["share"]) == ("VECTOR", None, 1.0)
+
+
+@pytest.mark.parametrize(("encoding", "option"), [("ascii", "--blocks"), ("utf-8", "--json")])
+def test_names_that_the_terminal_cannot_show(tmp_path: Path, encoding: str, option: str) -> None:
+    text = '[{"ph":"X","name":"a","pid":"\\udfff","tid":"转换","ts":1,"dur":2.5}]'
+    fixtures.write(tmp_path, {"trace.json": text})
+    done = subprocess.run(
+        [sys.executable, "-m", "ascend_infer", "profile", "show", str(tmp_path), option],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+    assert done.returncode == 0, done.stderr
+    out = done.stdout.decode(encoding)
+    assert "\\udfff" in out and "2.5" in out
 
 
 def test_exit_code_of_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
