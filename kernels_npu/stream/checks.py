@@ -91,22 +91,29 @@ def probe(device: torch.device) -> Check:
     except EnvironmentProblem as problem:
         return failed(problem)
     dlpack_type = kind_of(device).dlpack_type
-    return _ask(device, partial(table.ask, dlpack_type, device.index), _wrong_table)
+    return _ask(device, partial(table.ask, dlpack_type, device.index), _wrong_table, _raised)
 
 
 def prove(device: torch.device, types: Collection[type[torch.Tensor]]) -> Check:
     """Let a TVM-FFI function of this thread say on which stream a kernel would be launched.
 
-    Asked for each type, since tvm-ffi keeps a table per type. From here on it keeps, in this
-    thread, the tables that these have now.
+    Asked for plain tensors and each of the types, since tvm-ffi keeps a table per type. From here
+    on it keeps, in this thread, the tables that these have now.
     """
     try:
         read = environment_stream(device)
     except EnvironmentProblem as problem:
         return not_run(problem)
-    for kind in types:
+    others = [kind for kind in types if kind is not torch.Tensor]
+    kinds: tuple[type[torch.Tensor], ...] = (torch.Tensor, *others)
+    for kind in kinds:
         argument = torch.empty(1, device=device).as_subclass(kind)
-        check = _ask(device, partial(read, argument), partial(_wrong_kernel, kind))
+        check = _ask(
+            device,
+            partial(read, argument),
+            partial(_wrong_kernel, kind),
+            partial(_failing_kernel, kind),
+        )
         if not check.passed:
             break
     return check
@@ -146,6 +153,7 @@ def _ask(
     device: torch.device,
     question: Callable[[], int],
     explain: Callable[[torch.device, Asked], AscendInferError],
+    explain_error: Callable[[torch.device, Exception], AscendInferError],
 ) -> Check:
     asked: list[Asked] = []
     take_error()
@@ -153,10 +161,12 @@ def _ask(
         try:
             answer = question()
         except Exception as error:  # from C, and any kind
-            cause = take_error() or error
-            if not isinstance(cause, Exception):
-                raise cause from error  # Ctrl-C, which says nothing of the table
-            return failed(_raised(device, cause), tuple(asked))
+            own = take_error()
+            if own is None:
+                return failed(explain_error(device, error), tuple(asked))
+            if not isinstance(own, Exception):
+                raise own from error  # Ctrl-C, which says nothing of the table
+            return failed(_raised(device, own), tuple(asked))
         asked.append(Asked(stream=stream.name, expected=stream.handle, answer=answer))
     wrong = next((a for a in asked if not a.right), None)
     if wrong is not None:
@@ -165,17 +175,19 @@ def _ask(
 
 
 def _raised(device: torch.device, error: Exception) -> AscendInferError:
-    first_line = next(iter(str(error).splitlines()), "")
     problem = EnvironmentProblem(
         "AI-STREAM-027",
-        f"asking the exchange table for the stream of {device} raised "
-        f"{type(error).__name__}: {first_line}",
+        f"asking the exchange table for the stream of {device} raised {_in_a_line(error)}",
         rule="a table that fails names no stream, and kernels must not be launched",
         fix="kernels_npu.stream.ensure(device) installs a table that works, unless torch_npu's "
         "own functions are what fails",
     )
     problem.__cause__ = error
     return problem
+
+
+def _in_a_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
 
 
 def _wrong_table(device: torch.device, wrong: Asked) -> AscendInferError:
@@ -198,6 +210,22 @@ def _wrong_kernel(kind: type[torch.Tensor], device: torch.device, wrong: Asked) 
             "streams",
             fix=f"unset {SKIP_VARIABLE} and start the process again",
         )
+    return _kept_table(what)
+
+
+def _failing_kernel(
+    kind: type[torch.Tensor], device: torch.device, error: Exception
+) -> AscendInferError:
+    """Not from the table on `torch.Tensor`, which was asked before and answered."""
+    problem = _kept_table(
+        f"with a {kind.__name__} on {device} the call of a TVM-FFI function raises "
+        f"{_in_a_line(error)}"
+    )
+    problem.__cause__ = error
+    return problem
+
+
+def _kept_table(what: str) -> EnvironmentProblem:
     return EnvironmentProblem(
         "AI-STREAM-022",
         f"{what} in thread {threading.current_thread().name!r}, "

@@ -153,6 +153,20 @@ def late_installation() -> dict[str, Any]:
     }
 
 
+def late_for_a_table_that_raises() -> dict[str, Any]:
+    """The same with torch's own table of 2.13, which fails for a device that has no answer yet."""
+    read, x = environment_stream(NPU), torch.randn(7).to(NPU)
+    before = _kind_of_error(lambda: read(x))
+    report = stream.examine(NPU, patch=True)
+    return {
+        **verdicts(report),
+        "before": before,
+        "what": str(report.problems[0]),
+        "call": code_of(lambda: stream.call(read, x)),
+        "fresh_thread": in_a_thread(lambda: stream.call(read, x) == true_stream()),
+    }
+
+
 def late_for_weights() -> dict[str, Any]:
     """Only a parameter went through tvm-ffi before the patch: activations are right, it is not."""
     tables.put(tables.no_stream)

@@ -84,6 +84,15 @@ def test_a_late_installation_fails_in_its_thread_only():
     assert answer["fresh_thread"] == {**PATCHED, "unpatched": None}, "the patch stays for others"
 
 
+def test_a_late_installation_is_named_when_the_kept_table_raises():
+    answer = run("late_for_a_table_that_raises")
+    assert answer["before"] == "RuntimeError"
+    assert (answer["probe"], answer["proof"]) == ("passed", "failed")
+    assert answer["codes"] == ["AI-STREAM-022"] and answer["call"] == "AI-STREAM-022"
+    assert "RuntimeError: Backend doesn't support" in answer["what"]
+    assert answer["fresh_thread"]
+
+
 def test_weights_are_proved_like_activations():
     answer = run("late_for_weights")
     assert (answer["probe"], answer["proof"]) == ("passed", "failed")
