@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,8 @@ from kernels_npu.stream.devices import current_device_is
 _FEWEST_CORES = 20
 #: The only way into a kernel of the adapter that launches on the stream that it is given.
 _BACKEND = "cython"
+#: Held by a launch that has changed torch's setting, which is one for all threads.
+_unfilled = threading.RLock()
 
 
 def launch(kernel: Any, *tensors: torch.Tensor) -> Any:
@@ -56,15 +59,17 @@ def _memory_left_unfilled() -> Iterator[None]:
     deterministic algorithms torch fills such memory, by an operation that would wait in torch_npu's
     host queue and overwrite what the kernel has written.
     """
-    settings: Any = torch.utils.deterministic
-    if not (torch.are_deterministic_algorithms_enabled() and settings.fill_uninitialized_memory):
+    if not torch.are_deterministic_algorithms_enabled():
         yield
         return
-    settings.fill_uninitialized_memory = False
-    try:
-        yield
-    finally:
-        settings.fill_uninitialized_memory = True
+    settings: Any = torch.utils.deterministic
+    with _unfilled:
+        before = settings.fill_uninitialized_memory
+        settings.fill_uninitialized_memory = False
+        try:
+            yield
+        finally:
+            settings.fill_uninitialized_memory = before
 
 
 @functools.cache

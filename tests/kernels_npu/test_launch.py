@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 
@@ -114,6 +116,39 @@ def test_outputs_are_not_filled_between_reading_the_stream_and_the_launch(adapte
     torch.use_deterministic_algorithms(True)
     try:
         assert launch.launch(kernel, x) is False
+        assert torch.utils.deterministic.fill_uninitialized_memory is True
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_a_launch_of_another_thread_does_not_turn_filling_on(adapter, npu):
+    """The first thread ends its launch while the second is in one."""
+    inside, ended, seen = threading.Event(), threading.Event(), []
+
+    class Waiting(Kernel):
+        def __call__(self, *tensors, **options):
+            inside.set()
+            ended.wait(0.2)  # as long as the other launch may take to get in and out
+            seen.append(torch.utils.deterministic.fill_uninitialized_memory)
+
+    class Quick(Kernel):
+        def __call__(self, *tensors, **options):
+            seen.append(torch.utils.deterministic.fill_uninitialized_memory)
+
+    def second():
+        inside.wait()
+        launch.launch(Waiting(), x)
+
+    x = torch.randn(3).to(npu)
+    torch.use_deterministic_algorithms(True)
+    try:
+        thread = threading.Thread(target=second)
+        thread.start()
+        launch.launch(Waiting(), x)
+        launch.launch(Quick(), x)
+        ended.set()
+        thread.join()
+        assert seen == [False, False, False]
         assert torch.utils.deterministic.fill_uninitialized_memory is True
     finally:
         torch.use_deterministic_algorithms(False)
