@@ -81,13 +81,7 @@ class Names:
                 return self._denoted[node.id]
             taken = node.id in self._bound or hasattr(builtins, node.id)
             return f"{self._starred}.{node.id}" if self._starred and not taken else ""
-        if isinstance(node, ast.Call) and node.args:
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
-            name = name.id if isinstance(name, ast.Name) else name
-            module = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
-            if name == "import_module" and isinstance(module, str) and _leads_there(module):
-                return module
-        return ""
+        return _imported_by(node) if isinstance(node, ast.Call) else ""
 
     def _import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -118,6 +112,14 @@ class Names:
             name = node.value.id
             if {name, "*"} & self._handed_on and required in ("", name):
                 self._denoted.setdefault(name, denoted)
+
+
+def _imported_by(call: ast.Call) -> str:
+    """The module of `importlib.import_module("tilelang.language")`."""
+    function = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    module = getattr(call.args[0], "value", None) if call.args else None
+    found = function == "import_module" and isinstance(module, str) and _leads_there(module)
+    return str(module) if found else ""
 
 
 def _leads_there(module: str) -> bool:
