@@ -87,7 +87,8 @@ class Condenser:
                 known = NOTHING if shape is None else self._known.get(shape)
             if known is None:
                 known = _understood(lines[line.at])
-                self._learn(shape, known)
+                if known.kind or shape == line.shape or _is_quiet(line.place):
+                    self._learn(shape, known)  # else its head is damaged, and other lines' is not
             if known is not NOTHING:
                 sink.take(line.at, known)
         sink.close()
@@ -115,7 +116,9 @@ class Condenser:
             if start >= 0:  # the runtime's: module(pid,name):time [place]message
                 end = start + TIME_LENGTH
                 stop = line.find(b"]", end)
-                place = (line[: line.rfind(b"(", 0, start)], line[end:stop])
+                # Of the time only what is no digit: a damaged one is none.
+                form = line[start:end].translate(None, _DIGITS)
+                place = (line[: line.rfind(b"(", 0, start)], line[end:stop], form)
                 message = line[stop:]
             elif line.lstrip().startswith(_FRAME):
                 yield _Line(index, None, CONTEXT)
@@ -171,6 +174,11 @@ class _Prose:
         if code is None:
             return None
         return line.shape if b"INFO" in message or b"DEBUG" in message else (b"", decides)
+
+
+def _is_quiet(place: tuple[bytes, ...]) -> bool:
+    """Whether a line of the runtime's log is of a level below an error."""
+    return bool(place) and not (b"[ERROR]" in place[0] or b"[CRITICAL]" in place[0])
 
 
 def _understood(line: bytes) -> Known:

@@ -37,7 +37,8 @@ _STAMPS = re.compile(
 _COLOUR = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 _SCREEN_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[- T](\d\d:\d\d:\d\d)")
 #: A runtime's code, as a decimal or hexadecimal number, and what must stand before it.
-_NUMBER = re.compile(r"(?<!\d)([125]07\d{3})(?!\d)|0[xX]0*([0-9a-fA-F]{5})\b")
+#: It begins with one of four digits, so that the search is one for them; it looks back afterwards.
+_NUMBER = re.compile(r"[0125](?:(?<!\d\d)(?<=[125])07\d{3}(?!\d)|(?<=0)[xX]0*([0-9a-fA-F]{5})\b)")
 _BEFORE_NUMBER = re.compile(
     r"(?:[Cc]ode|[Rr]et|[Rr]esult|[Ee]rr(?:or)?|return|status)[A-Za-z_ ]{0,12}[\s:=,(\[]*$"
 )
@@ -186,7 +187,7 @@ def code_in(message: str) -> str | None:
     """The first number that is named as a code, else the first code with letters."""
     for found in _NUMBER.finditer(message) if _has_number(message) else ():
         # Hexadecimal return codes are the same numbers: 0x7bc87 is 507015.
-        code = found[1] or str(int(found[2], 16))
+        code = str(int(found[1], 16)) if found[1] else found[0]
         before = message[max(0, found.start() - _BEFORE) : found.start()]
         if _RUNTIME_CODE.fullmatch(code) and _BEFORE_NUMBER.search(before):
             return code

@@ -69,8 +69,7 @@ def unpacked(node: ast.Call) -> tuple[list[ast.expr], list[ast.keyword]]:
     arguments: list[ast.expr] = []
     for argument in node.args:
         inside = argument.value if isinstance(argument, ast.Starred) else None
-        is_written = isinstance(inside, (ast.Tuple, ast.List))
-        arguments += inside.elts if is_written else [argument]
+        arguments += inside.elts if isinstance(inside, (ast.Tuple, ast.List)) else [argument]
     keywords: list[ast.keyword] = []
     for keyword in node.keywords:
         value = keyword.value

@@ -180,3 +180,22 @@ def test_what_comes_before_the_first_time_of_a_log_is_not_after_it(tmp_path: Pat
 )
 def test_lines_that_do_not_say_error(tmp_path: Path, line: str) -> None:
     assert logs(tmp_path, a=f"one\n{line}\ntwo\n")
+
+
+@pytest.mark.parametrize(
+    ("damaged", "whole"),
+    [
+        ("RUNTIME(\x01x):2026-03-10-16:49:31.543.228", "RUNTIME(1,):2026-03-10-16:49:31.543.228"),
+        ("RUNTIME(1,):20xx-03-10-16:49:31.543.228", "RUNTIME(1,):2026-03-10-16:49:31.543.228"),
+    ],
+)
+def test_a_damaged_line_does_not_silence_those_after_it(
+    tmp_path: Path, damaged: str, whole: str
+) -> None:
+    log = tmp_path / "a.log"
+    lines = [f"[ERROR] {head} [a.cc:1]7 f:failed" for head in (damaged, whole, whole)]
+    prefix = "ERROR 11-20 09:12:07 [a.py:1"
+    lines += [f"{prefix}. EE9999: cut]", f"{prefix}] EE9999: x", f"{prefix}] EE9999: y"]
+    log.write_text("\n".join(lines))
+    counts = {g.explanation.key: g.count for g in diagnose_logs([str(log)]).groups}
+    assert counts == {"RUNTIME": 2, "EE9999": 2}
