@@ -9,10 +9,9 @@ where one of a few words is in it: a search for a word is much faster than one f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from ascend_infer.diagnose.capture import CaptureEvidence
 from ascend_infer.diagnose.codes import Role
 from ascend_infer.diagnose.digest import (
     CONTEXT,
@@ -29,6 +28,8 @@ from ascend_infer.diagnose.signatures import WORDS
 #: Nothing shorter is an error.
 _SHORTEST = 6
 _QUIET = (b"[INFO]", b"[DEBUG]", b"[EVENT]", b"[WARNING]", b"[TRACE]")
+#: In what stands before the process of an error in the runtime's log.
+_LEVELS = (b"[ERROR]", b"[CRITICAL]")
 _CAPTURE = b"apture "
 _FRAME = b'File "'
 _DIGITS = b"0123456789"
@@ -46,6 +47,8 @@ _EXCEPTIONS = (
     *(b"Timeout", b"StopIteration", b".Empty", b".Full", b".Again", b"most recent call"),
 )
 _IDENTIFIER = re.compile(rb"[A-Za-z_][A-Za-z_.]*")
+#: Lines of unknown shapes in a block after which a search in all of it is worth its time.
+_MANY = 400
 #: Shapes that are kept; a log of more kinds is looked at more often.
 _MOST_SHAPES = 50_000
 
@@ -53,18 +56,16 @@ _Shape: TypeAlias = "tuple[bytes, ...]"
 
 
 class _Line(NamedTuple):
-    """A line that may report something, and what is known of its shape, if it is.
+    """A line of a shape that is not known.
 
     place: what tells lines of the runtime's log apart before their message. coded: it has what
     looks like a code.
     """
 
-    at: int
-    shape: _Shape | None
-    known: Known | None
-    message: bytes = b""
-    place: tuple[bytes, ...] = ()
-    coded: bool = False
+    shape: _Shape
+    message: bytes
+    place: tuple[bytes, ...]
+    coded: bool
 
 
 class Condenser:
@@ -72,56 +73,40 @@ class Condenser:
 
     def __init__(self) -> None:
         self._known: dict[_Shape, Known] = {}
+        #: By what decides of a shape that was not known.
+        self._reduced: dict[_Shape, Known] = {}
 
     def condense(self, block: bytes) -> Digest:
         """The digest of the lines of a block."""
         lines = block.split(b"\n")
         digest = Digest()
         sink = Sink(lines, digest)
-        notable = list(self._notable(block, lines, digest.captures))
-        prose = _Prose([line.message for line in notable if line.known is None])
-        for line in notable:
-            known, shape = line.known, line.shape
-            if known is None and shape is not None:
-                shape = prose.shape(line)
-                known = NOTHING if shape is None else self._known.get(shape)
-            if known is None:
-                known = _understood(lines[line.at])
-                if known.kind or shape == line.shape or _is_quiet(line.place):
-                    self._learn(shape, known)  # else its head is damaged, and other lines' is not
-            if known is not NOTHING:
-                sink.take(line.at, known)
-        sink.close()
-        return digest
-
-    def _notable(
-        self, block: bytes, lines: Sequence[bytes], captures: CaptureEvidence
-    ) -> Iterator[_Line]:
-        """The lines that may report something."""
+        prose = _Prose(block)
         get = self._known.get
         is_capturing = _CAPTURE in block
         for index, line in enumerate(lines):
             if len(line) < _SHORTEST:
                 continue
-            if is_capturing and _CAPTURE in line and captures.add(line):
+            if is_capturing and _CAPTURE in line and digest.captures.add(line):
                 continue
             if line.startswith(_QUIET):
                 continue
             if len(line) > LINE:
-                yield _Line(index, None, None)
+                sink.take(index, _understood(line))
                 continue
             place: tuple[bytes, ...] = ()
-            message = line
+            message, time = line, b""
             start = line.find(TIME)
             if start >= 0:  # the runtime's: module(pid,name):time [place]message
                 end = start + TIME_LENGTH
                 stop = line.find(b"]", end)
+                time = line[start:end]
                 # Of the time only what is no digit: a damaged one is none.
-                form = line[start:end].translate(None, _DIGITS)
+                form = time.translate(None, _DIGITS)
                 place = (line[: line.rfind(b"(", 0, start)], line[end:stop], form)
                 message = line[stop:]
             elif line.lstrip().startswith(_FRAME):
-                yield _Line(index, None, CONTEXT)
+                sink.take(index, CONTEXT)
                 continue
             codes: list[bytes] = []
             text = message
@@ -139,28 +124,49 @@ class Condenser:
                 codes += _NAMES.findall(text)
             shape = (text.translate(None, _DIGITS), *place, *codes)
             known = get(shape)
+            if known is None:
+                entry = _Line(shape, message, place, bool(codes))
+                known = self._understood(entry, line, prose)
             if known is not NOTHING:
-                yield _Line(index, shape, known, message, place, bool(codes))
+                sink.take(index, known, time)
+        sink.close()
+        return digest
 
-    def _learn(self, shape: _Shape | None, known: Known) -> None:
-        if shape is None:
-            return
-        if len(self._known) >= _MOST_SHAPES:
-            self._known.clear()
-        self._known[shape] = known
+    def _understood(self, line: _Line, text: bytes, prose: _Prose) -> Known:
+        shape = prose.shape(line)
+        known = NOTHING if shape is None else self._reduced.get(shape)
+        # Of an error's line that reports nothing the head is damaged: others of its shape are not.
+        is_quiet = bool(line.place) and not any(level in line.place[0] for level in _LEVELS)
+        if known is None:
+            known = _understood(text)
+            if shape is not None and shape is not line.shape and (known.kind or is_quiet):
+                _learn(self._reduced, shape, known)
+        if known.kind or is_quiet or not line.place:
+            _learn(self._known, line.shape, known)
+        return known
+
+
+def _learn(known: dict[_Shape, Known], shape: _Shape, meaning: Known) -> None:
+    if len(known) >= _MOST_SHAPES:
+        known.clear()
+    known[shape] = meaning
 
 
 class _Prose:
     """Tells what decides in messages whose shapes are not known; what is left of them is prose."""
 
-    def __init__(self, messages: Sequence[bytes]) -> None:
-        # Most words are nowhere in a block, and one search in all of it is the fastest.
-        every = b"\n".join(messages)
-        self._words = [word for word in _WORDS if word in every]
-        self._exceptions = [word for word in _EXCEPTIONS if word in every]
+    def __init__(self, block: bytes) -> None:
+        self._block = block
+        self._asked = 0
+        self._words: Sequence[bytes] = _WORDS
+        self._exceptions: Sequence[bytes] = _EXCEPTIONS
 
     def shape(self, line: _Line) -> _Shape | None:
         """The shape that is enough to know the line by; None where it reports nothing."""
+        self._asked += 1
+        if self._asked == _MANY:  # most words are nowhere in a block: one search in all of it
+            self._words = [word for word in _WORDS if word in self._block]
+            self._exceptions = [word for word in _EXCEPTIONS if word in self._block]
         message = line.message
         if any(map(message.__contains__, self._words)):
             return line.shape
@@ -174,11 +180,6 @@ class _Prose:
         if code is None:
             return None
         return line.shape if b"INFO" in message or b"DEBUG" in message else (b"", decides)
-
-
-def _is_quiet(place: tuple[bytes, ...]) -> bool:
-    """Whether a line of the runtime's log is of a level below an error."""
-    return bool(place) and not (b"[ERROR]" in place[0] or b"[CRITICAL]" in place[0])
 
 
 def _understood(line: bytes) -> Known:

@@ -82,14 +82,16 @@ class Sink:
         #: How far a time was looked for.
         self._looked_at = 0
 
-    def take(self, index: int, known: Known) -> None:
-        """The next line that reports something."""
+    def take(self, index: int, known: Known, time: bytes = b"") -> None:
+        """The next line; `time` as it stands in the runtime's log."""
         kind = known.kind
         if kind is None:
-            self._context.append(index)
+            if known is CONTEXT:
+                self._context.append(index)
             return
         earliest = self._earliest.get(kind)
-        time = _time_bytes(self._lines[index]) if known.plog else b""
+        if not known.plog:
+            time = b""
         if earliest is None or time < earliest or (not known.plog and index <= self._text_until):
             if known.plog:
                 self._emit(index, kind, time[2:].decode("ascii", errors="replace"))
@@ -125,8 +127,3 @@ class Sink:
             if time := line_time(line[:LINE].decode("utf-8", errors="replace")):
                 return time
         return ""
-
-
-def _time_bytes(line: bytes) -> bytes:
-    start = line.find(TIME)
-    return line[start : start + TIME_LENGTH]
