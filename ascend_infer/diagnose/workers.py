@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -63,7 +64,8 @@ class Workers:
                     mp_context=multiprocessing.get_context("spawn"),
                     initializer=_begin,
                 )
-            return self._pool.submit(_condense, block) if self._pool else None
+            with _uninterrupted():  # processes are started when they are needed
+                return self._pool.submit(_condense, block) if self._pool else None
         except (OSError, RuntimeError):  # no further process, or the ones there were have ended
             self._count = 0
             return None
@@ -86,9 +88,18 @@ def _condense(block: bytes) -> Digest:
     return _CONDENSER.condense(block)
 
 
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """What is started inside never sees Ctrl-C, from its first moment; we see it afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _begin() -> None:
-    """A process ends with the one that started it, and leaves Ctrl-C to that."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """A process ends with the one that started it."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

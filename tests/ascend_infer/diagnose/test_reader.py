@@ -6,8 +6,10 @@ import gzip
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -164,3 +166,32 @@ def test_two_gigabytes(tmp_path: Path, errors: float) -> None:
     assert mebibytes < 300
     print(f"{seconds:.1f} s of CPU, {mebibytes:.0f} MiB")
     assert seconds < 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_further_processes_end_with_the_command(tmp_path: Path, number: int) -> None:
+    """Told together, as by Ctrl-C, without a traceback; or alone. Nobody is left."""
+    log = tmp_path / "a.log"
+    log.write_text("ValueError: x y z\n" * 12_000_000)
+    command = [sys.executable, "-m", "ascend_infer", "diagnose", str(log)]
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": ROOT},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while len(children.read_text().split()) < 2 and process.poll() is None:
+        time.sleep(0.01)
+    started = children.read_text().split()
+    os.kill(process.pid, number) if number == signal.SIGKILL else os.killpg(process.pid, number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == (130 if number == signal.SIGINT else -9)
+    assert number == signal.SIGKILL or b"Traceback" not in errors
+    ends = time.monotonic() + 20
+    while any(Path("/proc", child).exists() for child in started) and time.monotonic() < ends:
+        time.sleep(0.05)
+    assert started and not any(Path("/proc", child).exists() for child in started)
