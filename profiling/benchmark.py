@@ -18,7 +18,7 @@ import torch
 from kernels_npu import dialect
 from kernels_npu.errors import UnsupportedError, UsageError
 from kernels_npu.evidence import Evidence
-from profiling.samples import Summary, summarise
+from profiling.summary import Summary, summarise
 
 #: torch.npu or torch.cuda.
 TorchNamespace: TypeAlias = Any
@@ -37,6 +37,9 @@ class BenchOptions:
     warm_up_ms: calls that are not timed, for at least so long. repetitions: samples.
     flush_bytes: written between samples to empty the L2 cache; 0 leaves the cache warm, which is
     another measurement.
+
+    Raises:
+        UsageError: AI-BENCH-007 for less than one repetition, or a negative time or size.
     """
 
     warm_up_ms: float = 25.0

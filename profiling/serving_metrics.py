@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernels_npu.errors import UsageError
-from profiling.samples import Summary, summarise
+from profiling.summary import Summary, summarise
 
 #: What the time to a first token is counted from.
 STARTS = ("arrival", "queued", "prefill")
@@ -26,6 +26,9 @@ class RequestRecord:
     start: when it arrived, was queued or began its prefill (`ServingRun.start` says which).
     token_times: when each output token was there, in order; empty if none came. finished: when the
     request was over; the last token's time unless given. error: why it failed.
+
+    Raises:
+        UsageError: AI-BENCH-002 for times that go backwards.
     """
 
     start: float
@@ -109,7 +112,11 @@ class Slo:
 @dataclass(frozen=True, kw_only=True)
 class Load:
     """How requests arrived: at most `concurrency` at a time (closed), or at a rate per second
-    (open), with the process named."""
+    (open), with the process named.
+
+    Raises:
+        UsageError: AI-BENCH-004 for both, or neither.
+    """
 
     concurrency: int | None = None
     rate: float | None = None
@@ -138,6 +145,9 @@ class ServingRun:
     """Requests of one measurement and the choices behind its figures.
 
     start: one of STARTS. eos_counted: whether the end-of-sequence token is among the output tokens.
+
+    Raises:
+        UsageError: AI-BENCH-005 without requests, or for an unknown start or formula.
     """
 
     requests: Sequence[RequestRecord]

@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
 from kernels_npu.errors import AscendInferError, UsageError
 from profiling import benchmark
 from profiling.benchmark import BenchOptions, contaminated_mean, do_bench
-from profiling.samples import samples_needed, summarise
 
 
 @pytest.fixture
@@ -132,17 +130,6 @@ def test_wrong_options(device):
     for mode, sets in (("both", [()]), ("eager", [])):
         with pytest.raises(UsageError, match="AI-BENCH-007"):
             do_bench(lambda: None, sets, device.device, mode=mode)
-
-
-def test_statistics():
-    assert [samples_needed(q) for q in (0.9, 0.95, 0.99)] == [50, 100, 500]
-    values = np.random.default_rng(0).lognormal(size=600)
-    found = summarise(values, "us")
-    assert found.quantiles[0.99] == pytest.approx(np.quantile(values, 0.99))
-    assert found.deviation == pytest.approx(values.std(ddof=1))
-    for samples in ([], [1.0, float("nan")], [float("inf")]):
-        with pytest.raises(UsageError, match="AI-BENCH-001"):
-            summarise(samples, "us")
 
 
 @pytest.mark.gpu

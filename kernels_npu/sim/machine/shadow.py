@@ -28,9 +28,10 @@ __all__ = [
     "ShadowMemory",
 ]
 
-#: Agents of a block: 3 cores x 8 pipes.
 PIPES = ("S", "MTE1", "MTE2", "MTE3", "M", "V", "FIX")
 PIPE_INDEX = {name: index for index, name in enumerate(PIPES)}
+#: Places per core: one per pipe and an empty one, so that the low three bits of an agent's number
+#: are its pipe.
 AGENTS_PER_CORE = 8
 CORES = ("aic", "aiv0", "aiv1")
 CORES_PER_BLOCK = len(CORES)

@@ -30,7 +30,6 @@ WARM_UP = 32
 class Stamp:
     """When all bytes that a stretch reads were last seen written, and its own marked so.
 
-
     serial: the block. losses: how often its memories had lost data.
     """
 

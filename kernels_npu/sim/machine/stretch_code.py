@@ -142,7 +142,11 @@ class _Writer:
             yield f"counts[{site}] += {count}"
 
     def _leave(self) -> Iterator[str]:
-        """What was done to the ranges."""
+        """What was done to the ranges.
+
+        Whether one was written more than once is asked of global memory only, which has no place in
+        a stretch.
+        """
         for cell, effect in self._effect.cells.items():
             name, write = self.cells[cell], effect.write
             if write is not None:
