@@ -1,36 +1,43 @@
 """What is worth a closer look in a block of lines, and how often its kinds of errors occur.
 
 It depends on nothing but the block, so that several processes can each take another one. A line
-is known by its shape, which is its text without digits, and by the codes in it; digits that are
-not in a code never decide what a line means. A shape that was not met before is understood only
-where one of a few words is in it: a search for a word is much faster than one for a pattern.
+is known by what decides of it, so that each kind of line is understood once: the place and the code
+of what the runtime logs, the name of an exception. Where a text decides, which a table explains,
+that is its shape: the text without digits, and the codes in it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ascend_infer.diagnose.codes import Role
-from ascend_infer.diagnose.digest import (
-    CONTEXT,
-    NOTHING,
+from ascend_infer.diagnose.digest import CONTEXT, NOTHING, Digest, Known, Sink
+from ascend_infer.diagnose.events import (
+    LEVELS,
+    LINE,
     TIME,
-    TIME_LENGTH,
-    Digest,
-    Known,
-    Sink,
+    code_in,
+    is_quiet,
+    read_line,
+    runtime_kind,
+    split_prefix,
 )
-from ascend_infer.diagnose.events import LINE, code_in, read_line
-from ascend_infer.diagnose.signatures import WORDS
+from ascend_infer.diagnose.marks import (
+    CAPTURE,
+    CODE,
+    EXCEPTION,
+    FRAME,
+    RUNTIME,
+    WORD,
+    marked_lines,
+)
 
-#: Nothing shorter is an error.
-_SHORTEST = 6
 _QUIET = (b"[INFO]", b"[DEBUG]", b"[EVENT]", b"[WARNING]", b"[TRACE]")
 #: In what stands before the process of an error in the runtime's log.
-_LEVELS = (b"[ERROR]", b"[CRITICAL]")
-_CAPTURE = b"apture "
+_LEVELS = tuple(f"[{level}]".encode() for level in LEVELS)
+_TIME = TIME.encode()
+_TIME_LENGTH = len("):2026-03-10-16:49:31.543.228")
 _FRAME = b'File "'
 _DIGITS = b"0123456789"
 _HEXADECIMAL = b"0123456789abcdefABCDEF"
@@ -39,33 +46,11 @@ _CODE_DIGITS = 5
 #: Whatever tells codes apart that have one shape.
 _NUMBERS = re.compile(rb"[125]07\d{3}")
 _NAMES = re.compile(rb"E(?<!\wE)(?:[A-Z]|RR)?\d{4,5}\b")
-#: One of these is in whatever a table explains without a code, or in whatever is an exception or
-#: a line of its traceback.
-_WORDS = tuple(word.encode() for word in WORDS)
-_EXCEPTIONS = (
-    *(_FRAME, b"Error", b"Exception", b"Expired", b"Interrupt", b"Exit", b"OutOfMemory"),
-    *(b"Timeout", b"StopIteration", b".Empty", b".Full", b".Again", b"most recent call"),
-)
 _IDENTIFIER = re.compile(rb"[A-Za-z_][A-Za-z_.]*")
-#: Lines of unknown shapes in a block after which a search in all of it is worth its time.
-_MANY = 400
 #: Shapes that are kept; a log of more kinds is looked at more often.
 _MOST_SHAPES = 50_000
 
-_Shape: TypeAlias = "tuple[bytes, ...]"
-
-
-class _Line(NamedTuple):
-    """A line of a shape that is not known.
-
-    place: what tells lines of the runtime's log apart before their message. coded: it has what
-    looks like a code.
-    """
-
-    shape: _Shape
-    message: bytes
-    place: tuple[bytes, ...]
-    coded: bool
+_Shape: TypeAlias = "tuple[bytes | str, ...]"
 
 
 class Condenser:
@@ -73,113 +58,118 @@ class Condenser:
 
     def __init__(self) -> None:
         self._known: dict[_Shape, Known] = {}
-        #: By what decides of a shape that was not known.
-        self._reduced: dict[_Shape, Known] = {}
 
     def condense(self, block: bytes) -> Digest:
         """The digest of the lines of a block."""
         lines = block.split(b"\n")
         digest = Digest()
         sink = Sink(lines, digest)
-        prose = _Prose(block)
-        get = self._known.get
-        is_capturing = _CAPTURE in block
-        for index, line in enumerate(lines):
-            if len(line) < _SHORTEST:
-                continue
-            if is_capturing and _CAPTURE in line and digest.captures.add(line):
+        for index, marks in marked_lines(block):
+            line = lines[index]
+            if marks & CAPTURE and digest.captures.add(line):
                 continue
             if line.startswith(_QUIET):
                 continue
             if len(line) > LINE:
                 sink.take(index, _understood(line))
                 continue
-            place: tuple[bytes, ...] = ()
-            message, time = line, b""
-            start = line.find(TIME)
-            if start >= 0:  # the runtime's: module(pid,name):time [place]message
-                end = start + TIME_LENGTH
-                stop = line.find(b"]", end)
-                time = line[start:end]
-                # Of the time only what is no digit: a damaged one is none.
-                form = time.translate(None, _DIGITS)
-                place = (line[: line.rfind(b"(", 0, start)], line[end:stop], form)
-                message = line[stop:]
-            elif line.lstrip().startswith(_FRAME):
-                sink.take(index, CONTEXT)
-                continue
-            codes: list[bytes] = []
-            text = message
-            if b"0x" in text:
-                parts = text.split(b"0x")
-                for number in range(1, len(parts)):
-                    part = parts[number]
-                    parts[number] = after = part.lstrip(_HEXADECIMAL)
-                    if len(part) - len(after) == _CODE_DIGITS:
-                        codes.append(part[:_CODE_DIGITS])
-                text = b"".join(parts)
-            if b"07" in text:
-                codes += _NUMBERS.findall(text)
-            if b"E" in text:
-                codes += _NAMES.findall(text)
-            shape = (text.translate(None, _DIGITS), *place, *codes)
-            known = get(shape)
-            if known is None:
-                entry = _Line(shape, message, place, bool(codes))
-                known = self._understood(entry, line, prose)
+            start = line.find(_TIME) if marks & RUNTIME else -1
+            if start >= 0:
+                known = self._runtimes(line, start, marks)
+                time = line[start : start + _TIME_LENGTH]
+            elif marks & FRAME and line.lstrip().startswith(_FRAME):
+                known, time = CONTEXT, b""
+            else:
+                known, time = self._screens(line, marks), b""
             if known is not NOTHING:
                 sink.take(index, known, time)
         sink.close()
         return digest
 
-    def _understood(self, line: _Line, text: bytes, prose: _Prose) -> Known:
-        shape = prose.shape(line)
-        known = NOTHING if shape is None else self._reduced.get(shape)
-        # Of an error's line that reports nothing the head is damaged: others of its shape are not.
-        is_quiet = bool(line.place) and not any(level in line.place[0] for level in _LEVELS)
+    def _runtimes(self, line: bytes, start: int, marks: int) -> Known:
+        """Of the runtime's log: `module(pid,name):time [place]message`, its time at `start`."""
+        end = start + _TIME_LENGTH
+        stop = line.find(b"]", end)
+        head = line[: line.rfind(b"(", 0, start)]
+        # Of the time only what is no digit: a damaged one is none.
+        form = line[start:end].translate(None, _DIGITS)
+        place = line[end:stop]
+        code = _code(line[stop:]) if marks & CODE and not marks & WORD else ""
+        text = _shape(line[stop:]) if marks & WORD else (code,)
+        shape: _Shape = (head, place, form, *text)
+        known = self._known.get(shape)
         if known is None:
-            known = _understood(text)
-            if shape is not None and shape is not line.shape and (known.kind or is_quiet):
-                _learn(self._reduced, shape, known)
-        if known.kind or is_quiet or not line.place:
-            _learn(self._known, line.shape, known)
+            if not marks & WORD and line.startswith(_LEVELS):
+                kind = runtime_kind(line, code)
+                known = Known(kind, plog=True) if kind else _understood(line)
+            else:
+                known = _understood(line)
+            # Of an error's line that reports nothing the head is damaged: others of its shape are
+            # not.
+            if known.kind or not any(level in head for level in _LEVELS):
+                self._learn(shape, known)
         return known
 
+    def _screens(self, line: bytes, marks: int) -> Known:
+        """Of anything else."""
+        if b"INFO" in line or b"DEBUG" in line:
+            is_context = marks & (FRAME | EXCEPTION)
+            if not is_context and is_quiet(*split_prefix(_text(line))):
+                return NOTHING
+        shape = self._screens_shape(line, marks)
+        if shape is None:
+            return NOTHING
+        known = self._known.get(shape)
+        if known is None:
+            known = _understood(line)
+            # Where a code or a name decides, what silences one line does not silence the others.
+            if known.kind or shape[0]:
+                self._learn(shape, known)
+        return known
 
-def _learn(known: dict[_Shape, Known], shape: _Shape, meaning: Known) -> None:
-    if len(known) >= _MOST_SHAPES:
-        known.clear()
-    known[shape] = meaning
+    @staticmethod
+    def _screens_shape(line: bytes, marks: int) -> _Shape | None:
+        """What is enough to know the line by; None where it reports nothing."""
+        if marks & WORD:
+            return _shape(line)
+        code = _code(line) if marks & CODE else ""
+        if marks & (EXCEPTION | FRAME):
+            name = line.partition(b": ")[0]
+            return _shape(line) if code or not _IDENTIFIER.fullmatch(name) else (b"", name)
+        return (b"", code) if code else None
+
+    def _learn(self, shape: _Shape, meaning: Known) -> None:
+        if len(self._known) >= _MOST_SHAPES:
+            self._known.clear()
+        self._known[shape] = meaning
 
 
-class _Prose:
-    """Tells what decides in messages whose shapes are not known; what is left of them is prose."""
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", errors="replace")
 
-    def __init__(self, block: bytes) -> None:
-        self._block = block
-        self._asked = 0
-        self._words: Sequence[bytes] = _WORDS
-        self._exceptions: Sequence[bytes] = _EXCEPTIONS
 
-    def shape(self, line: _Line) -> _Shape | None:
-        """The shape that is enough to know the line by; None where it reports nothing."""
-        self._asked += 1
-        if self._asked == _MANY:  # most words are nowhere in a block: one search in all of it
-            self._words = [word for word in _WORDS if word in self._block]
-            self._exceptions = [word for word in _EXCEPTIONS if word in self._block]
-        message = line.message
-        if any(map(message.__contains__, self._words)):
-            return line.shape
-        code = code_in(message.decode("utf-8", errors="replace")) if line.coded else None
-        decides = (code or "").encode()
-        if line.place:
-            return (b"", *line.place, decides)
-        if any(map(message.__contains__, self._exceptions)):
-            head = message.partition(b": ")[0]
-            return line.shape if code or not _IDENTIFIER.fullmatch(head) else (b"", head)
-        if code is None:
-            return None
-        return line.shape if b"INFO" in message or b"DEBUG" in message else (b"", decides)
+def _code(message: bytes) -> str:
+    """The code in a message, "" where there is none."""
+    return code_in(_text(message)) or ""
+
+
+def _shape(message: bytes) -> tuple[bytes, ...]:
+    """The message without digits, and what may be a code in it."""
+    codes: list[bytes] = []
+    text = message
+    if b"0x" in text:
+        parts = text.split(b"0x")
+        for number in range(1, len(parts)):
+            part = parts[number]
+            parts[number] = after = part.lstrip(_HEXADECIMAL)
+            if len(part) - len(after) == _CODE_DIGITS:
+                codes.append(part[:_CODE_DIGITS])
+        text = b"".join(parts)
+    if b"07" in text:
+        codes += _NUMBERS.findall(text)
+    if b"E" in text:
+        codes += _NAMES.findall(text)
+    return (text.translate(None, _DIGITS), *codes)
 
 
 def _understood(line: bytes) -> Known:

@@ -10,9 +10,6 @@ from typing import NamedTuple, TypeAlias
 from ascend_infer.diagnose.capture import CaptureEvidence
 from ascend_infer.diagnose.events import LINE, line_time
 
-#: The end of the process and the beginning of the time; places differ by the digits after it.
-TIME = b"):2"
-TIME_LENGTH = len("):2026-03-10-16:49:31.543.228")
 #: How far back an error without a time looks for one.
 _BACK = 200
 #: Lines of a traceback that are kept until an exception ends it.

@@ -13,8 +13,10 @@ _PLOG = re.compile(
     r"\[(?P<level>[A-Z]+)\] ?(?P<module>\w+)\((?P<pid>\d+),[^)]*\):(?P<time>[\d:.-]{19,27}) ?"
     r"\[(?P<place>[^\]]*)\](?P<text>.*)"
 )
+#: Of an error in the runtime's log.
+LEVELS = ("ERROR", "CRITICAL")
 #: In every line of the runtime's: a search for it is much faster than one for the pattern.
-_PLOG_TIME = "):2"
+TIME = "):2"
 _LEVEL = r"(?:ERROR|CRITICAL|WARNING|INFO|DEBUG)"
 _STAMP = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]?\d*"
 #: What a launcher, a server, a container's log or a logger writes before a line of its own.
@@ -94,7 +96,7 @@ def read_line(line: bytes) -> ReadLine:
     prefix, rest = split_prefix(text)
     context = _begins_context(rest) or python_frame(rest) is not None
     error = None
-    if not context and not _QUIET.search(prefix) and not _QUIET.match(rest):
+    if not context and not is_quiet(prefix, rest):
         error = parse_error(rest)
         if error is None and len(line) > LINE:
             error = parse_error(_part_that_matters(line))
@@ -102,6 +104,11 @@ def read_line(line: bytes) -> ReadLine:
             error = replace(error, time=line_time(prefix))
     writer = _STAMPS.sub("", prefix).strip() if prefix else prefix
     return ReadLine(prefix=writer, text=rest, context=context, error=error)
+
+
+def is_quiet(prefix: str, rest: str) -> bool:
+    """Whether the writer of a line says that it reports no error."""
+    return _QUIET.search(prefix) is not None or _QUIET.match(rest) is not None
 
 
 def _begins_context(text: str) -> bool:
@@ -132,18 +139,25 @@ def python_frame(text: str) -> tuple[str, int] | None:
 
 def line_time(text: str) -> str:
     """The time in a line, in the runtime's notation; "" where it has none."""
-    plog = _PLOG.search(text) if _PLOG_TIME in text else None
+    plog = _PLOG.search(text) if TIME in text else None
     if plog:
         return plog["time"]
     found = _SCREEN_TIME.search(text)
     return f"{found[1]}-{found[2]}" if found else ""
 
 
+def runtime_kind(line: bytes, code: str) -> tuple[str, str] | None:
+    """Key and place of a line that begins with the runtime's own head and has no text that a table
+    explains; None where the head is damaged. code: what `code_in` finds in it, or ""."""
+    plog = _PLOG.match(line.decode("utf-8", errors="replace"))
+    return (explain(code or plog["module"]).key, plog["place"]) if plog else None
+
+
 def parse_error(text: str) -> LogError | None:
     """The error that a line, without its prefix, reports; None where it reports none."""
-    plog = _PLOG.search(text) if _PLOG_TIME in text else None
+    plog = _PLOG.search(text) if TIME in text else None
     if plog:
-        if plog["level"] not in ("ERROR", "CRITICAL"):
+        if plog["level"] not in LEVELS:
             return None
         message = plog["text"].lstrip("0123456789 ")
         return LogError(

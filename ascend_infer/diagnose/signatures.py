@@ -116,7 +116,7 @@ WORDS = (
     *("error: ", "dcmi mod", "accelerators", ", core id", "Watchdog", "Notify register"),
     *("otify wait execute", "Task run failed", "successful capture", "AllocTask:", "task group is"),
     *("bound to the capture", "egmentation", "atal Python", "core dumped", "terminate called"),
-    *("Killed", "SIG", "exitcode: -", "died unexpectedly", "double free", "Capture wait event"),
+    *("Killed", "(SIG", "exitcode: -", "died unexpectedly", "double free", "Capture wait event"),
     *("add stream to", "current capture mode", "Inner Error", "Inner error", "root cause above"),
     *("WorkerProc", "Engine", "ChildFailed", "ProcessExited", "ProcessRaised"),
 )
