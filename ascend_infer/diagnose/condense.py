@@ -12,7 +12,7 @@ import re
 from typing import TypeAlias
 
 from ascend_infer.diagnose.codes import Role
-from ascend_infer.diagnose.digest import CONTEXT, NOTHING, Digest, Known, Sink
+from ascend_infer.diagnose.digest import CONTEXT, NOTHING, Digest, Kind, Known, Sink
 from ascend_infer.diagnose.events import (
     LEVELS,
     LINE,
@@ -59,11 +59,11 @@ class Condenser:
     def __init__(self) -> None:
         self._known: dict[_Shape, Known] = {}
 
-    def condense(self, block: bytes) -> Digest:
-        """The digest of the lines of a block."""
+    def condense(self, block: bytes, kept: frozenset[Kind] | None = None) -> Digest:
+        """The digest of the lines of a block. kept: see `Sink`."""
         lines = block.split(b"\n")
         digest = Digest()
-        sink = Sink(lines, digest)
+        sink = Sink(lines, digest, kept)
         for index, marks in marked_lines(block):
             line = lines[index]
             if marks & CAPTURE and digest.captures.add(line):

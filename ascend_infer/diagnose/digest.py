@@ -55,22 +55,32 @@ class Notable(NamedTuple):
 class Digest:
     """A block: its events in their order, and further errors of their kinds.
 
-    raised: the last exception that is no event. time: the last that is near the end.
+    rest: errors of kinds that are not kept. raised: the last exception that is no event. time: the
+    last that is near the end.
     """
 
     events: list[Notable] = field(default_factory=list)
     more: dict[Kind, int] = field(default_factory=dict)
+    rest: int = 0
     captures: CaptureEvidence = field(default_factory=CaptureEvidence)
     raised: int = -1
     time: str = ""
 
 
 class Sink:
-    """Decides which lines of a block are events, and counts the others."""
+    """Decides which lines of a block are events, and counts the others.
 
-    def __init__(self, lines: Sequence[bytes], digest: Digest) -> None:
+    kept: the only kinds of which more than the number is kept; None: all.
+    """
+
+    def __init__(
+        self, lines: Sequence[bytes], digest: Digest, kept: frozenset[Kind] | None
+    ) -> None:
         self._lines = lines
         self._digest = digest
+        self._kept = kept
+        #: The keys of which this block had an event, whatever the place: a file must know them.
+        self._keys: set[str] = set()
         #: The earliest time of each kind in this block.
         self._earliest: dict[Kind, bytes] = {}
         #: Up to this line an exception's own text may explain it.
@@ -86,9 +96,13 @@ class Sink:
             if known is CONTEXT:
                 self._context.append(index)
             return
-        earliest = self._earliest.get(kind)
         if not known.plog:
             time = b""
+        elif self._kept is not None and kind not in self._kept and kind[0] in self._keys:
+            self._digest.rest += 1
+            return
+        self._keys.add(kind[0])
+        earliest = self._earliest.get(kind)
         if earliest is None or time < earliest or (not known.plog and index <= self._text_until):
             if known.plog:
                 self._emit(index, kind, time[2:].decode("ascii", errors="replace"))

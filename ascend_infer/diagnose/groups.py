@@ -82,6 +82,7 @@ class Groups:
     #: Errors of kinds beyond those that are kept: only their number counts.
     rest: ErrorGroup = field(default_factory=_empty)
     _groups: dict[tuple[str, str], ErrorGroup] = field(default_factory=dict)
+    _all: frozenset[tuple[str, str]] | None = None
 
     def add(
         self,
@@ -132,6 +133,13 @@ class Groups:
             return False
         group.count += 1
         return True
+
+    @property
+    def all_kinds(self) -> frozenset[tuple[str, str]] | None:
+        """The kinds that are kept, once no other will be; None before."""
+        if self._all is None and len(self._groups) >= _MOST_GROUPS:
+            self._all = frozenset(self._groups)
+        return self._all
 
     def count(self, kind: tuple[str, str], number: int) -> None:
         """Count further errors of a kind that was added."""

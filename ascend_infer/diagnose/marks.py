@@ -81,7 +81,8 @@ class _Table:
         self._quick[self._hash(self._grams)] = True
 
     def _hash(self, grams: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-        return (grams * self._FACTOR) >> np.uint32(32 - self._BITS)
+        places: npt.NDArray[np.uint32] = (grams * self._FACTOR) >> np.uint32(32 - self._BITS)
+        return places
 
     def find(self, block: bytes) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.uint8]]:
         """Where the grams are in `block`, in no order, and their marks."""

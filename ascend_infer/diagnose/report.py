@@ -76,7 +76,7 @@ def diagnose_logs(
             before = len(diagnosis.unreadable)
             scan = FileScan(file, groups)
             blocks = line_blocks(file, diagnosis.unreadable, advance)
-            for first, digest in condensing.condense(blocks):
+            for first, digest in condensing.condense(blocks, groups):
                 scan.take(first, digest)
             diagnosis.files += len(diagnosis.unreadable) == before
     if not diagnosis.files and diagnosis.unreadable:

@@ -41,6 +41,7 @@ class FileScan:
             self._look_at(event, first + event.at)
         for kind, count in digest.more.items():
             self._groups.count(kind, count)
+        self._groups.rest.count += digest.rest
         if digest.raised >= 0:
             self._raised_at = first + digest.raised
         self._groups.captures.merge(digest.captures)

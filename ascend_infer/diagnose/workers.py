@@ -13,7 +13,8 @@ from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from types import TracebackType
 
 from ascend_infer.diagnose.condense import Condenser
-from ascend_infer.diagnose.digest import Digest
+from ascend_infer.diagnose.digest import Digest, Kind
+from ascend_infer.diagnose.groups import Groups
 
 #: Blocks before further processes are worth their start.
 _ALONE = 48
@@ -45,17 +46,22 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def condense(self, blocks: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, Digest]]:
-        """The digest of each block with the number of its first line, in the blocks' order."""
+    def condense(
+        self, blocks: Iterable[tuple[int, bytes]], groups: Groups
+    ) -> Iterator[tuple[int, Digest]]:
+        """The digest of each block with the number of its first line, in the blocks' order.
+
+        groups: where they go; kinds that it will not keep are only counted.
+        """
         waiting: deque[tuple[int, bytes, Future[Digest] | None]] = deque()
         for first, block in blocks:
-            waiting.append((first, block, self._submitted(block)))
+            waiting.append((first, block, self._submitted(block, groups)))
             if self._pool is None or len(waiting) > _AHEAD * self._count:
-                yield self._result(*waiting.popleft())
+                yield self._result(*waiting.popleft(), groups)
         while waiting:
-            yield self._result(*waiting.popleft())
+            yield self._result(*waiting.popleft(), groups)
 
-    def _submitted(self, block: bytes) -> Future[Digest] | None:
+    def _submitted(self, block: bytes, groups: Groups) -> Future[Digest] | None:
         self._done += 1
         try:
             if self._pool is None and self._count > 1 and self._done > _ALONE:
@@ -65,27 +71,29 @@ class Workers:
                     initializer=_begin,
                 )
             with _uninterrupted():  # processes are started when they are needed
-                return self._pool.submit(_condense, block) if self._pool else None
+                if self._pool is None:
+                    return None
+                return self._pool.submit(_condense, block, groups.all_kinds)
         except (OSError, RuntimeError):  # no further process, or the ones there were have ended
             self._count = 0
             return None
 
     def _result(
-        self, first: int, block: bytes, future: Future[Digest] | None
+        self, first: int, block: bytes, future: Future[Digest] | None, groups: Groups
     ) -> tuple[int, Digest]:
         if future is not None:
             try:
                 return first, future.result()
             except BrokenExecutor:
                 self._count = 0
-        return first, self._condenser.condense(block)
+        return first, self._condenser.condense(block, groups.all_kinds)
 
 
 _CONDENSER = Condenser()
 
 
-def _condense(block: bytes) -> Digest:
-    return _CONDENSER.condense(block)
+def _condense(block: bytes, kept: frozenset[Kind] | None) -> Digest:
+    return _CONDENSER.condense(block, kept)
 
 
 @contextlib.contextmanager

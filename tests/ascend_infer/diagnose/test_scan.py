@@ -98,10 +98,12 @@ class Failing:
         os._exit(3)
 
 
+@pytest.mark.parametrize("block", [1 << 20, 999])
 def test_errors_of_further_kinds_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
     monkeypatch.setattr("ascend_infer.diagnose.groups._MOST_GROUPS", 3)
+    monkeypatch.setattr("ascend_infer.diagnose.reader._BLOCK", block)
     rng = random.Random(9)
     lines = [rng.choice((plog, screen))(rng, number // 60) for number in range(3000)]
     errors = sum(parse_error(split_prefix(line)[1]) is not None for line in lines)
