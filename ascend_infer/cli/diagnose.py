@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-dir",
         type=Path,
-        help="run: keep the logs in a new folder here (default: a temporary folder)",
+        help="run: keep the logs in a new folder here (default: a temporary one, kept on failure)",
     )
     options.add_common(parser)
 
@@ -91,13 +92,15 @@ def run(arguments: argparse.Namespace) -> int:
 
     # With --json standard output is the report's.
     out = sys.stderr.buffer if arguments.json else sys.stdout.buffer
-    with log_folder(arguments.log_dir) as folder:
-        try:
-            status = run_logged(arguments.command, folder, out=out, err=sys.stderr.buffer)
-        except KeyboardInterrupt:  # as a server is ended; its logs are what it was run for
-            status = _INTERRUPTED
-        result = _report(arguments, [str(folder)], child_status=status)
-        return _INTERRUPTED if status == _INTERRUPTED else result
+    folder = log_folder(arguments.log_dir)
+    try:
+        status = run_logged(arguments.command, folder, out=out, err=sys.stderr.buffer)
+    except KeyboardInterrupt:  # as a server is ended; its logs are what it was run for
+        status = _INTERRUPTED
+    result = _report(arguments, [str(folder)], child_status=status)
+    if result == 0 and arguments.log_dir is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    return _INTERRUPTED if status == _INTERRUPTED else result
 
 
 def _report(arguments: argparse.Namespace, paths: list[str], *, child_status: int) -> int:

@@ -29,24 +29,21 @@ _UNSET = ("ASCEND_MODULE_LOG_LEVEL",)
 _GRACE = 10.0
 
 
-@contextlib.contextmanager
-def log_folder(parent: Path | None) -> Iterator[Path]:
-    """A new folder below `parent`, so that older logs there are not counted; or a temporary one.
+def log_folder(parent: Path | None) -> Path:
+    """A new folder below `parent`, so that older logs there are not counted; None: a temporary one.
 
     Raises UsageError where it cannot be made.
     """
-    if parent is None:
-        with tempfile.TemporaryDirectory(prefix="ascend-log-") as temporary:
-            yield Path(temporary)
-        return
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
+        if parent is not None:
+            parent.mkdir(parents=True, exist_ok=True)
+        prefix = "ascend-log-" if parent is None else "run-"
+        return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     except OSError as error:
+        where = parent or tempfile.gettempdir()
         raise UsageError(
-            "AI-CLI-004", f"no logs can be kept in {parent}: {error}", fix="name another --log-dir"
+            "AI-CLI-004", f"no logs can be kept in {where}: {error}", fix="name another --log-dir"
         ) from error
-    yield folder
 
 
 def run_logged(command: Sequence[str], folder: Path, *, out: BinaryIO, err: BinaryIO) -> int:
@@ -67,6 +64,7 @@ def run_logged(command: Sequence[str], folder: Path, *, out: BinaryIO, err: Bina
             start_new_session=True,
         )
     except OSError as error:
+        folder.rmdir()
         raise UsageError(
             "AI-CLI-004", f"{command[0]} cannot be run: {error}", fix="check the command"
         ) from error

@@ -38,6 +38,20 @@ def test_the_log_of_a_command_is_read(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert main(["diagnose", "run", "no-such-command"]) == 2
 
 
+def test_a_temporary_folder_stays_where_the_report_names_its_lines(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    run = ["--json", "run", "--", sys.executable, "-c"]
+    status, _, _ = report(capfd, *run, LOG)
+    assert status == 0
+    assert main(["diagnose", "run", "no-such-command"]) == 2
+    assert not list(tmp_path.iterdir())
+    status, found, _ = report(capfd, *run, LOG + "raise KeyError('k')")
+    file, line = found["cause"]["where"].rsplit(":", 1)
+    assert status == 1 and "KeyError" in Path(file).read_text().splitlines()[int(line) - 1]
+
+
 def test_options_may_follow_run_and_older_logs_are_not_counted(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
