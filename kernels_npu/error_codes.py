@@ -207,6 +207,7 @@ CODES: dict[str, str] = {
     "AI-PROF-030": "Files of several launches lie in one folder.",
     "AI-PROF-031": "A trace has no event with a duration.",
     "AI-PROF-032": "A file is large, and polars is not installed.",
+    "AI-PROF-033": "A manifest of collected files is missing or damaged.",
     "AI-ENV-010": "The installed tilelang has no adapter dialect for Ascend A2/A3.",
     "AI-ENV-011": "Two dialects of tilelang are installed over each other.",
     "AI-ENV-012": (

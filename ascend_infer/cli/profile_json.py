@@ -22,6 +22,7 @@ def as_json(profile: Profile, *, top: int) -> dict[str, Any]:
         "tasks": [_tasks(tasks, top) for tasks in profile.tasks],
         "tables": [_table(table) for table in profile.tables if table.kind in SHOWN],
         "traces": [_trace(trace, top) for trace in profile.traces],
+        "manifests": [manifest.to_dict() for manifest in profile.manifests],
         "notes": [note.to_dict() for note in profile.notes],
     }
 

@@ -9,6 +9,7 @@ from ascend_infer.cli import output
 from kernels_npu.errors import SourceLocation
 from profiling import analysis
 from profiling.analysis import Sentence
+from profiling.manifest import Manifest
 from profiling.records import FileKind, OpProfile, Profile, Row, Table, Tasks, Trace
 
 #: Tables that are shown as they are, and the column that their rows are ordered by.
@@ -58,11 +59,8 @@ class ProfilePrinter:
 
     def print(self) -> None:
         """Everything on standard output."""
+        self.print_summary()
         profile = self._profile
-        files = [(*row[:-1], self._short(row[-1])) for row in files_of(profile)]
-        output.print_table(f"files of {profile.path}", ("kind", "rows", "evidence", "file"), files)
-        if profile.kernels:
-            self._print_kernels()
         for kernel in profile.kernels[: self._top]:
             self._print_pipes(kernel)
             self._print_sentences(analysis.kernel_sentences(kernel))
@@ -78,6 +76,18 @@ class ProfilePrinter:
             self._print_trace(trace)
         for note in profile.notes:
             print(note)
+
+    def print_summary(self) -> None:
+        """The files with their origin, and the kernels."""
+        files = [(*row[:-1], self._short(row[-1])) for row in files_of(self._profile)]
+        output.print_table(
+            f"files of {self._profile.path}",
+            ("kind", "rows", "evidence", "file"),
+            files,
+            note="\n".join(map(_origin, self._profile.manifests)),
+        )
+        if self._profile.kernels:
+            self._print_kernels()
 
     def _print_kernels(self) -> None:
         columns = ("kernel", "type", "task us", "blocks", "MHz", "evidence", "folder")
@@ -179,6 +189,11 @@ class ProfilePrinter:
         below = Path(file)
         root = Path(self._profile.path)
         return str(below.relative_to(root)) if below != root and root in below.parents else file
+
+
+def _origin(manifest: Manifest) -> str:
+    made = f"made by {manifest.made_by} ({manifest.evidence})"
+    return f"{made}, which ended with {manifest.outcome}" if manifest.outcome else made
 
 
 def _kernel(kernel: OpProfile) -> tuple[str, ...]:

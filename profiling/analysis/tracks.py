@@ -35,7 +35,7 @@ def track_totals(trace: Trace) -> list[TrackTotal]:
         durations[span.process, span.track].append(span.duration)
     sums = {track: sum(spans, Decimal(0)) for track, spans in durations.items()}
     whole = sum(sums.values())
-    measured = trace.evidence is not Evidence.MODELLED
+    measured = trace.evidence is Evidence.NPU_MEASURED
     return [
         TrackTotal(
             process=process,

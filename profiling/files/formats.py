@@ -106,12 +106,14 @@ class Format:
         key = key_of(name)
         return self.renames.get(key, key)
 
-    def column(self, name: str) -> Column:
-        """What is known about the column `name`."""
+    def column(self, name: str, measured: Evidence = Evidence.NPU_MEASURED) -> Column:
+        """What is known about the column `name` of a file whose measurements are `measured`."""
         key = self.key(name)
         known = key in self.known
         quantity = self.quantities.get(key) or quantity_of(key, known=known)
         evidence = next((e for p, e in _EVIDENCE if p.search(key)), self.evidence)
+        if evidence is Evidence.NPU_MEASURED:
+            evidence = measured
         return Column(
             name=name,
             key=key,

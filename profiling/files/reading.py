@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kernels_npu.errors import UsageError
 from profiling.files.opprof import kernels_of
+from profiling.files.origins import with_origins
 from profiling.files.sources import UNREADABLE, Source, sources_below, unreadable
 from profiling.files.tables import read_table
 from profiling.files.tasks import LARGE, TASK_KINDS, read_tasks, tasks_of
@@ -31,7 +32,8 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
     files: list[tuple[Source, Table]] = []
     tasks: list[Tasks] = []
     traces: list[Trace] = []
-    for source in sources_below(Path(path), notes):
+    sources, manifests = with_origins(sources_below(Path(path), notes), Path(path), notes)
+    for source in sources:
         try:
             found = _read(source, notes)
         except (*UNREADABLE, MemoryError) as error:
@@ -55,6 +57,7 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
         tables=tuple(table for _, table in files),
         traces=tuple(traces),
         notes=notes.all(),
+        manifests=manifests,
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from kernels_npu.errors import UsageError
+from kernels_npu.evidence import Evidence
 from profiling.records.note import Note, Notes, Severity
 
 _SUFFIXES = frozenset({".csv", ".json"})
@@ -29,6 +30,7 @@ class Source:
         size: in bytes, uncompressed.
         path: of the file, or of the archive.
         member: of the archive; empty for a plain file.
+        evidence: how a measurement in it came to be known.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Source:
     size: int
     path: Path
     member: str = ""
+    evidence: Evidence = Evidence.NPU_MEASURED
 
     @property
     def stem(self) -> str:

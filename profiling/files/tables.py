@@ -43,7 +43,9 @@ def header_of(
         notes.add(_empty(source.name))
         return None
     format = format_of(names, source.stem)
-    columns = _unique([format.column(name) for name in names], source.name, number, notes)
+    columns = _unique(
+        [format.column(name, source.evidence) for name in names], source.name, number, notes
+    )
     if format is UNKNOWN:
         notes.add(_unknown(source.name, number, names))
     missing = [key for key in format.needs if all(column.key != key for column in columns)]

@@ -40,7 +40,7 @@ def read_trace(source: Source, notes: Notes) -> Trace | None:
         file=source.name,
         spans=spans,
         others=len(events) - len(spans),
-        evidence=Evidence.MODELLED if simulated else Evidence.NPU_MEASURED,
+        evidence=Evidence.MODELLED if simulated else source.evidence,
     )
 
 

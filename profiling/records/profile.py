@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from profiling.manifest import Manifest
 from profiling.records.kernel import OpProfile
 from profiling.records.note import Note, Severity
 from profiling.records.table import FileKind, Table
@@ -23,6 +24,7 @@ class Profile:
         tables: all other tables, and those of the kernels, too.
         traces: Chrome traces.
         notes: what was wrong.
+        manifests: where files come from, of those that say so.
     """
 
     path: str
@@ -31,6 +33,7 @@ class Profile:
     tables: tuple[Table, ...]
     traces: tuple[Trace, ...]
     notes: tuple[Note, ...]
+    manifests: tuple[Manifest, ...] = ()
 
     def of_kind(self, kind: FileKind) -> Iterator[Table]:
         """The tables of one kind."""
