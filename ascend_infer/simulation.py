@@ -64,21 +64,15 @@ def simulating(options: SimulationOptions, *, soc: str | None = None) -> Iterato
 
     soc: the chip to simulate; None keeps the current one.
     """
-    from kernels_npu.sim.config import configure, default_config, set_default_config
+    from kernels_npu.sim.config import configure_everywhere
 
     changes = {} if soc is None else {"soc": soc}
-    checks = parse_checks(options.checks)
-    before = default_config()
-    with configure(
-        checks=checks,
+    with configure_everywhere(
+        checks=parse_checks(options.checks),
         schedule=options.schedule,
         seed=options.seed,
         on_finding=options.on_finding,
         precise=options.precise,
         **changes,
-    ) as config:
-        set_default_config(config)  # new threads have no context of their own
-        try:
-            yield
-        finally:
-            set_default_config(before)
+    ):
+        yield

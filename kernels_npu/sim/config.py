@@ -66,6 +66,7 @@ class SimConfig:
     breakpoints: where launches stop for Python's debugger.
     loop_limit: iterations after which a `while` in a kernel counts as endless.
     keep_memory: records and reports hold copies of all on-chip buffers as blocks left them.
+    count_cores: records hold the counters of every core of every block, besides their sums.
     """
 
     soc: str = "Ascend910B1"
@@ -79,6 +80,7 @@ class SimConfig:
     breakpoints: tuple[Breakpoint, ...] = ()
     loop_limit: int = 1_000_000
     keep_memory: bool = False
+    count_cores: bool = False
 
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
@@ -137,3 +139,15 @@ def set_default_config(config: SimConfig) -> None:
     """Make `config` the one in force in all threads of the process, outside `configure` blocks."""
     global _default
     _default = config
+
+
+@contextlib.contextmanager
+def configure_everywhere(**changes: object) -> Iterator[SimConfig]:
+    """Like `configure`, and in force in all other threads of the process as well."""
+    before = default_config()
+    with configure(**changes) as config:
+        set_default_config(config)
+        try:
+            yield config
+        finally:
+            set_default_config(before)

@@ -124,15 +124,22 @@ _sinks: contextvars.ContextVar[list[Sink]] = contextvars.ContextVar("sinks", def
 
 
 @contextlib.contextmanager
+def collect_into(sink: Sink) -> Iterator[None]:
+    """Hand the launches of all threads to `sink` while the block runs."""
+    sinks = _sinks.get()
+    sinks.append(sink)
+    try:
+        yield
+    finally:
+        sinks.remove(sink)
+
+
+@contextlib.contextmanager
 def collect_report() -> Iterator[SimReport]:
     """Collect the launches of all threads while the block runs."""
     report = SimReport()
-    sinks = _sinks.get()
-    sinks.append(report)
-    try:
+    with collect_into(report):
         yield report
-    finally:
-        sinks.remove(report)
 
 
 class TrialLaunches:

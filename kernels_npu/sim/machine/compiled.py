@@ -18,6 +18,7 @@ from kernels_npu.sim.machine import ops as _ops  # noqa: F401  (fills the operat
 from kernels_npu.sim.machine.advisors import Advisors
 from kernels_npu.sim.machine.arguments import BoundArguments, bind_arguments
 from kernels_npu.sim.machine.block_state import LaunchState
+from kernels_npu.sim.machine.core_counters import CoreCounters, CoreLog
 from kernels_npu.sim.machine.core_reports import StopLaunch
 from kernels_npu.sim.machine.counters import Counters, collect
 from kernels_npu.sim.machine.cross_flags import CrossFlags
@@ -58,6 +59,8 @@ class LaunchRecord:
 
     critical_path: modelled cycles from the first to the last instruction of a traced launch.
     memory: on-chip buffers per block and core, when the configuration says `keep_memory`.
+    cores: counters per block and core, when the configuration says `count_cores`.
+    soc: the chip that was simulated. vector_cores: AIVs per block.
     """
 
     kernel: str
@@ -66,6 +69,9 @@ class LaunchRecord:
     findings: tuple[Finding, ...]
     critical_path: int | None = None
     memory: tuple[CoreMemory, ...] = ()
+    cores: tuple[CoreCounters, ...] = ()
+    soc: str = ""
+    vector_cores: int = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +235,7 @@ class CompiledKernel:
             log.add(("grid",), too_many_blocks(self.func, bound.grid, self.soc))
         counters = Counters()
         memory: Sequence[CoreMemory] = ()
+        cores = CoreLog() if config.count_cores else None
         if (config.on_finding == "report" or not log.errors()) and bound.grid > 0:
             alive = bound.grid if self._all_together else 1
             place = (mode, alive)
@@ -237,7 +244,7 @@ class CompiledKernel:
                 slots = make_slots(self.lowered, variant.programs, self.vector_cores, alive, config)
                 self._slots[place] = slots
             try:
-                self._execute(slots, bound, config, log, trace)
+                self._execute(slots, bound, config, log, trace, cores)
             except BaseException:
                 # Cores that were stopped hold half-executed instructions.
                 del self._slots[place]
@@ -253,6 +260,9 @@ class CompiledKernel:
             findings=tuple(log),
             critical_path=None if trace is None else trace.critical_path,
             memory=tuple(memory),
+            cores=() if cores is None else tuple(cores.entries),
+            soc=self.soc.name,
+            vector_cores=self.vector_cores,
         )
 
     def _execute(
@@ -262,6 +272,7 @@ class CompiledKernel:
         config: SimConfig,
         log: FindingLog,
         trace: LaunchTrace | None,
+        cores: CoreLog | None = None,
     ) -> None:
         launch = LaunchState(
             self.name,
@@ -292,6 +303,8 @@ class CompiledKernel:
                     finally:
                         if config.keep_memory:
                             slots.keep_memory(self.lowered.placements)
+                        if cores is not None:
+                            slots.count_cores(cores)
                     if any(f.code == "AI-SYNC-002" for f in log.errors()):
                         return
             slots.group.end_launch()

@@ -7,12 +7,32 @@ numbers for orientation, not measurements.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernels_npu.sim.machine.operands import View
+
 MODEL = "issue+repeat/1"
 
 _VECTOR_ISSUE = 16
 _REPEAT_BYTES = 256
+_FRACTAL = 16
+_FRACTAL_ROW_BYTES = 32
 _MOVE_START = {"MTE1": 32, "MTE2": 256, "MTE3": 256, "FIX": 128}
 _MOVE_BYTES_PER_CYCLE = {"MTE1": 256, "MTE2": 64, "MTE3": 64, "FIX": 128}
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """The operations of one instruction, as the device's counters have them, and their dtype.
+
+    A repeat counts on all its lanes and a product in whole fractals, whether the tile fills them or
+    not; a multiply-add of the cube is two operations, of the vector unit one.
+    """
+
+    dtype: str
+    operations: int
 
 
 def vector(nbytes: int, passes: int = 1) -> int:
@@ -27,5 +47,28 @@ def move(pipe: str, nbytes: int) -> int:
 
 def cube(m: int, n: int, k: int, itemsize: int) -> int:
     """Cycles of an m x n x k product with `itemsize`-byte inputs."""
-    k_step = 32 // itemsize
-    return _VECTOR_ISSUE + (-(-m // 16)) * (-(-n // 16)) * (-(-k // k_step))
+    return _VECTOR_ISSUE + _fractals(m, n, k, itemsize)
+
+
+def lanes(count: int, itemsize: int) -> int:
+    """`count` elements, rounded up to whole repeats."""
+    width = _REPEAT_BYTES // itemsize
+    return -(-count // width) * width
+
+
+def on_lanes(tile: View, count: int | None = None) -> Arithmetic:
+    """The operations of a vector instruction over `count` elements of `tile`, by default all."""
+    return Arithmetic(
+        tile.buffer.dtype, lanes(tile.count if count is None else count, tile.itemsize)
+    )
+
+
+def product(m: int, n: int, k: int, dtype: str, itemsize: int) -> Arithmetic:
+    """The operations of an m x n x k product."""
+    each = 2 * _FRACTAL * _FRACTAL * (_FRACTAL_ROW_BYTES // itemsize)
+    return Arithmetic(dtype, _fractals(m, n, k, itemsize) * each)
+
+
+def _fractals(m: int, n: int, k: int, itemsize: int) -> int:
+    k_step = _FRACTAL_ROW_BYTES // itemsize
+    return -(-m // _FRACTAL) * -(-n // _FRACTAL) * -(-k // k_step)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kernels_npu.errors import AscendInferError, UnsupportedError
 from kernels_npu.sim import ir
+from kernels_npu.sim.machine.cost import Arithmetic
 from kernels_npu.sim.machine.operands import Rect, View
 from kernels_npu.sim.machine.targets import require_target
 from kernels_npu.sim.soc import Soc
@@ -55,6 +56,7 @@ class Instruction:
     reads, writes: the views and rectangles among `args` (and hidden ones) for the checks.
     cycles: modelled cycles per execution. taint: see `TaintRule`; None makes the result count as
     written. fences_*: pipe pairs (src, dst) that the operation itself orders before and after it.
+    arithmetic: the operations of one execution; None for what only moves, converts or compares.
     gm_path: e.g. `GM->UB` for moves. stages: parts on different pipes, executed in this order.
     scalar_barrier: a scalar operand is read from UB, before which the compiler puts a full barrier.
     atomic: global accesses of this instruction never conflict with each other.
@@ -77,6 +79,7 @@ class Instruction:
     reads: tuple[View | Rect, ...] = ()
     writes: tuple[View | Rect, ...] = ()
     cycles: int = 0
+    arithmetic: Arithmetic | None = None
     taint: TaintRule | None = None
     fences_before: tuple[tuple[str, str], ...] = ()
     fences_after: tuple[tuple[str, str], ...] = ()

@@ -11,6 +11,7 @@ import numpy as np
 from kernels_npu.sim import ir
 from kernels_npu.sim.dtypes import bytes_of, numpy_dtype
 from kernels_npu.sim.machine import cost
+from kernels_npu.sim.machine.expressions import parts_of
 from kernels_npu.sim.machine.instruction import AnyArray, Instruction
 from kernels_npu.sim.machine.operands import Rect, View, linear, shape_of
 from kernels_npu.sim.machine.ops.convert import Converter, converter
@@ -27,6 +28,7 @@ from kernels_npu.sim.machine.parallel import (
 from kernels_npu.sim.machine.parallel_runtime import SERVICES
 from kernels_npu.sim.machine.parallel_writer import VectorWriter
 from kernels_npu.sim.machine.sites import Footprint, Site
+from kernels_npu.sim.scalar_ops import is_comparison
 
 if TYPE_CHECKING:
     from kernels_npu.sim.machine.codegen import CoreCodegen
@@ -258,12 +260,17 @@ class _Assignment:
         return self.generator.footprint(view, access.write)
 
     def _instruction(self, pipe: str) -> Instruction:
+        elements = int(np.prod(self.loop.extents, dtype=np.int64))
+        value = self.item.store.value
+        operations = _operations(value) if pipe == "V" else 0
+        each = cost.lanes(elements, bytes_of(value.dtype))
         return Instruction(
             op="parallel",
             pipe=pipe,
             kernel=_nothing,
             args=(),
-            cycles=cost.vector(int(np.prod(self.loop.extents, dtype=np.int64)) * 4),
+            cycles=cost.vector(elements * 4),
+            arithmetic=cost.Arithmetic(value.dtype, operations * each) if operations else None,
         )
 
     def _count_bytes(self, access: _Access, pipe: str) -> str:
@@ -287,6 +294,15 @@ class _Assignment:
         text = f"p_elements({access.index})" if count is None else str(count)
         self.generator.emit(f"b[{site.index}] += {text} * {size}")
         return f"{text} * {size}"
+
+
+def _operations(value: ir.Expr) -> int:
+    """Operations per element of the value, without those of its indices and its comparisons."""
+    if isinstance(value, ir.Load):
+        return 0
+    compares = isinstance(value, ir.Binary) and is_comparison(value.op)
+    computes = isinstance(value, (ir.Binary, ir.Unary)) and not compares
+    return computes + sum(map(_operations, parts_of(value)))
 
 
 def _nothing() -> None:

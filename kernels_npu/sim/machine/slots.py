@@ -10,6 +10,7 @@ from kernels_npu.sim.config import SimConfig
 from kernels_npu.sim.dtypes import bytes_of
 from kernels_npu.sim.machine.binding import BoundCore, bind_core
 from kernels_npu.sim.machine.block_state import BlockGroup, BlockState
+from kernels_npu.sim.machine.core_counters import CoreLog
 from kernels_npu.sim.machine.cross_flags import CrossFlags
 from kernels_npu.sim.machine.kept_memory import CoreMemory, kept_memory
 from kernels_npu.sim.machine.memory import Arena
@@ -50,6 +51,11 @@ class SlotGroup:
         """Copy the buffers of the blocks that are in the slots now."""
         for slot in self.slots:
             self.kept += kept_memory(slot.state, [c.index for c in slot.cores], placements)
+
+    def count_cores(self, log: CoreLog) -> None:
+        """Note what the cores of the blocks in the slots did."""
+        for slot in self.slots:
+            log.end_block(slot.state.block, slot.cores)
 
     @property
     def cores(self) -> Iterator[BoundCore]:

@@ -77,6 +77,7 @@ class Timeline:
         self._ranges = touched_ranges(sites) if auto_sync else None
         self._last: dict[tuple[int, bool], int] = {}
         self._free = dict.fromkeys(PIPES, 0)
+        self._start = 0
         self._flags: dict[tuple[str, str, int], deque[Signal]] = {}
         self._turns: dict[tuple[int, ...], int] = {}
         self._board: SignalBoard | None = None
@@ -90,6 +91,7 @@ class Timeline:
     ) -> None:
         """The next block begins at `cycle`; it is written to process `pid` unless that is None."""
         self._free = dict.fromkeys(PIPES, cycle)
+        self._start = cycle
         self._flags.clear()
         self._last.clear()
         self._turns.clear()
@@ -100,6 +102,11 @@ class Timeline:
     def end(self) -> int:
         """The cycle at which everything issued so far is done."""
         return max(self._free.values())
+
+    @property
+    def length(self) -> int:
+        """Cycles from the start of the block to the end of everything issued so far."""
+        return self.end - self._start
 
     # ------------------------------------------------------------------ instructions
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -26,7 +27,7 @@ class LaunchTrace:
         self.kernel = kernel
         self.start = recorder.now
         self._recorder = recorder
-        self._number = recorder.launches
+        self._number = recorder.number_of(kernel)
         self._free = [recorder.now] * cores
 
     @property
@@ -60,7 +61,7 @@ class TraceRecorder:
         path: the JSON file.
         blocks: how many blocks of a launch are written, from block 0 on.
         launches: how many launches are recorded; later ones run untraced.
-        events: once the file holds this many, nothing is added.
+        events: once the file holds this many, nothing is added; launches still have their length.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class TraceRecorder:
         self.limits = {"blocks": blocks, "launches": launches}
         self.now = 0
         self.launches = 0
+        self._of_kernel: Counter[str] = Counter()
         self.launches_left_out = 0
         self.blocks_left_out = 0
         self._lock = threading.Lock()
@@ -94,11 +96,16 @@ class TraceRecorder:
                 yield trace
             finally:
                 self.launches += 1
+                self._of_kernel[kernel] += 1
                 self.now += max(trace.critical_path, 1)
+
+    def number_of(self, kernel: str) -> int:
+        """How many launches of `kernel` are recorded so far."""
+        return self._of_kernel[kernel]
 
     def takes_launch(self) -> bool:
         """Whether the next launch is to be recorded; counts it when not."""
-        if self.launches < self.limits["launches"] and not self.file.full:
+        if self.launches < self.limits["launches"]:
             return True
         self.launches_left_out += 1
         return False

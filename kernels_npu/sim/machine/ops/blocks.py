@@ -168,6 +168,7 @@ def lower_interpolation(stmt: ir.TileOp, context: LoweringContext) -> Instructio
         reads=(src, used, weight),
         writes=views_at(dst, places),
         cycles=cost.vector(places.size * dst.itemsize, 2 * steps),
+        arithmetic=cost.on_lanes(dst, places.size * steps),
         taint=written_everywhere,
     )
 

@@ -132,6 +132,7 @@ def lower_mma(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         reads_unless=_accumulator(init, c),
         writes=(c,),
         cycles=cost.cube(a.rows, b.cols, a.cols, a.itemsize),
+        arithmetic=cost.product(a.rows, b.cols, a.cols, a.buffer.dtype, a.itemsize),
         taint=_product_taint(),
         overtakes=(-(-a.rows // _FRACTAL)) * (-(-b.cols // _FRACTAL)) < _SMALL_PRODUCT,
     )
@@ -249,6 +250,7 @@ def lower_gemm(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         reads_unless=_accumulator(init, c),
         writes=(c,),
         cycles=cost.cube(m, n, k, a.itemsize),
+        arithmetic=cost.product(m, n, k, a.buffer.dtype, a.itemsize),
         taint=_product_taint(transpose_a, transpose_b),
         fences_after=(("M", "MTE1"), ("MTE1", "MTE2"), ("M", "FIX")),
     )

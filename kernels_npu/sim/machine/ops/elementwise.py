@@ -195,6 +195,7 @@ def lower_binary(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
             reads=(first,),
             writes=(dst,),
             cycles=cycles,
+            arithmetic=cost.on_lanes(dst),
             taint=all_sources,
             scalar_barrier=isinstance(second, ir.Load),
         )
@@ -208,6 +209,7 @@ def lower_binary(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         reads=(first, other),
         writes=(dst,),
         cycles=cycles,
+        arithmetic=cost.on_lanes(dst),
         taint=all_sources,
     )
 
@@ -230,6 +232,7 @@ def lower_unary(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         reads=(src,),
         writes=(dst,),
         cycles=cost.vector(dst.count * dst.itemsize, _PASSES.get(stmt.op, 1)),
+        arithmetic=cost.on_lanes(dst),
         taint=all_sources,
     )
 
@@ -258,6 +261,7 @@ def lower_with_scalar(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         reads=reads,
         writes=(dst,),
         cycles=cost.vector(dst.count * dst.itemsize, 2),
+        arithmetic=cost.on_lanes(dst),
         taint=all_sources,
         scalar_barrier=isinstance(scalar, ir.Load),
     )
@@ -276,6 +280,7 @@ def lower_mul_add(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         reads=(a, b, dst),
         writes=(dst,),
         cycles=cost.vector(dst.count * dst.itemsize, 2),
+        arithmetic=cost.on_lanes(dst),
         taint=all_sources,
     )
 

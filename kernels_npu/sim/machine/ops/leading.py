@@ -108,5 +108,6 @@ def lower_leading(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         reads=tuple(sources),
         writes=(dst,),
         cycles=cost.vector(dst.count * dst.itemsize, row.passes),
+        arithmetic=cost.on_lanes(dst),
         taint=all_sources,
     )

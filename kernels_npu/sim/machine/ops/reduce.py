@@ -81,6 +81,7 @@ def lower_reduce(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         reads=(source,) if clear else (source, out),
         writes=(out,),
         cycles=cost.vector(source.count * source.itemsize, 2),
+        arithmetic=cost.on_lanes(source),
         taint=_taint(axis),
     )
 

@@ -77,6 +77,7 @@ def _reduction(
         reads=reads,
         writes=writes,
         cycles=cost.vector(source_offsets.size * src.itemsize, 2),
+        arithmetic=cost.on_lanes(src, source_offsets.size),
         taint=written_everywhere,
     )
 

@@ -90,6 +90,7 @@ def lower_row_expand(stmt: ir.TileOp, context: LoweringContext) -> Instruction:
         reads=(src, scalars),
         writes=(dst, *tmp),
         cycles=cost.vector(dst.count * dst.itemsize, 2 if tmp else 1),
+        arithmetic=cost.on_lanes(dst),
         taint=lambda sources, shape: np.full(shape, all(s.all() for s in sources)),
     )
 
