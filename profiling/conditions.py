@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from kernels_npu.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +41,14 @@ class Conditions:
     @property
     def headline(self) -> str:
         """The first line of a report: nothing when the conditions are complete."""
-        if not self.missing:
-            return ""
-        named = ", ".join(MEANING[name] for name in self.missing)
-        return f"Not comparable: {len(self.missing)} of {len(MEANING)} conditions missing: {named}"
+        return headline_of([self])
+
+    def or_else(self, others: Conditions) -> Conditions:
+        """These conditions; those that are missing as `others` has them."""
+        mine = dataclasses.asdict(self)
+        return dataclasses.replace(
+            others, **{name: mine[name] for name in mine if mine[name].strip()}
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready fields, with the names of the missing ones."""
@@ -61,3 +70,33 @@ MEANING: dict[str, str] = {
     "baseline": "conditions of what it is compared with",
     "reproduction": "script and random seed",
 }
+
+
+def headline_of(conditions: Iterable[Conditions]) -> str:
+    """The first line of a report on several measurements: what is missing of any of them."""
+    missing = {name for one in conditions for name in one.missing}
+    if not missing:
+        return ""
+    named = ", ".join(meaning for name, meaning in MEANING.items() if name in missing)
+    return f"Not comparable: {len(missing)} of {len(MEANING)} conditions missing: {named}"
+
+
+def read(path: Path) -> Conditions:
+    """The conditions in a JSON object with some of the twelve names.
+
+    Raises:
+        UsageError: AI-BENCH-024 when the file holds something else.
+    """
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        unknown = ", ".join(sorted(fields.keys() - MEANING.keys()))
+        if unknown:
+            raise ValueError(f"unknown conditions: {unknown}")
+        return Conditions(**{name: str(text) for name, text in fields.items()})
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise UsageError(
+            "AI-BENCH-024",
+            f"no conditions in {path}: {error}",
+            rule=f"the names are {', '.join(MEANING)}; each has a text",
+            fix='write a JSON object such as {"hardware": "1 x Ascend 910B2, 64 GB"}',
+        ) from error

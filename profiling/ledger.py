@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,17 @@ from kernels_npu.errors import UsageError
 from kernels_npu.evidence import Evidence
 from profiling.conditions import Conditions
 
+#: What reading a line raises that holds something else than an entry.
+_NO_ENTRY = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
     """One measurement.
 
     name: what was measured. when: UTC, ISO 8601. figures: name -> value; units are part of the
-    name (`median_us`). evidence: how the figures came to be known.
+    name (`median_us`). evidence: how the figures came to be known. line: of the file that it was
+    read from, 0 when it was not.
     """
 
     name: str
@@ -28,6 +33,7 @@ class Entry:
     figures: Mapping[str, float | int | None]
     evidence: Evidence
     conditions: Conditions
+    line: int = field(default=0, compare=False)
 
     def to_json(self) -> str:
         """One line."""
@@ -95,24 +101,25 @@ def read(path: Path) -> Iterator[Entry | Malformed]:
             rule="a ledger is a file of JSON lines",
             fix="name the file to which measurements were appended",
         ) from error
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            yield _entry(json.loads(line))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            yield _entry(json.loads(line), number)
+        except _NO_ENTRY as error:
             yield Malformed(line=number, why=f"{type(error).__name__}: {error}")
 
 
-def _entry(fields: dict[str, Any]) -> Entry:
+def _entry(fields: dict[str, Any], line: int) -> Entry:
     conditions = {k: str(v) for k, v in fields["conditions"].items() if k != "missing"}
     figures = fields["figures"]
-    if not all(isinstance(v, (int, float, type(None))) for v in figures.values()):
-        raise TypeError("a figure is not a number")
+    if not all(v is None or math.isfinite(v) for v in figures.values()):
+        raise ValueError("a figure is not finite")
     return Entry(
         name=str(fields["name"]),
         when=str(fields["when"]),
         figures=figures,
         evidence=Evidence(fields["evidence"]),
         conditions=Conditions(**conditions),
+        line=line,
     )

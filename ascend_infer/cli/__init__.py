@@ -97,6 +97,7 @@ def _parser() -> _Parser:
         generate,
         lint,
         profile,
+        report,
         simulate,
         verify,
     )
@@ -108,7 +109,18 @@ def _parser() -> _Parser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (doctor, generate, verify, simulate, lint, profile, bench, estimate, diagnose):
+    for module in (
+        doctor,
+        generate,
+        verify,
+        simulate,
+        lint,
+        profile,
+        report,
+        bench,
+        estimate,
+        diagnose,
+    ):
         module.add_command(commands)
     return parser
 

@@ -76,6 +76,11 @@ class Figure:
     evidence: Evidence
     where: SourceLocation
 
+    @property
+    def number(self) -> float | None:
+        """The value as a float; None when it is missing, or is text."""
+        return None if self.value is None or isinstance(self.value, str) else float(self.value)
+
     def to_dict(self) -> dict[str, str | int | float | None]:
         """The figure as JSON-ready fields."""
         value = self.value

@@ -1,0 +1,127 @@
+"""What lies at a path, as measurements: a profiler's files, a ledger, or a baseline."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kernels_npu.errors import SourceLocation, UsageError
+from profiling import ledger
+from profiling.comparison import baseline, ledgers, profiles
+from profiling.comparison.measurement import Key, Measurements
+from profiling.comparison.profiles import Samples
+from profiling.conditions import Conditions
+from profiling.files import read_profile
+from profiling.provenance import conditions_of
+from profiling.records.note import Note, Notes, Severity
+from profiling.records.profile import Profile
+
+_AGGREGATION = "all launches; their typical value is a trimmed geometric mean, of counts the mean"
+_BASELINE = "the other side, with its conditions"
+_BY_TYPE = "operators are known by their type, so tasks of different shapes are in one figure"
+_TOO_LARGE = "the names and shapes of the tasks of a file so large are not kept: " + _BY_TYPE
+#: The longest first line that is looked at to tell what a file is.
+_LONGEST_HEAD = 1 << 20
+
+
+def load(paths: Sequence[Path], *, by_type: bool = False) -> list[Measurements]:
+    """The runs that all paths hold. Where one knows only types of operators, all are read by type.
+
+    Raises:
+        UsageError: AI-PROF-020 or AI-BENCH-006, nothing at a path can be read.
+        NoBaseline: AI-BENCH-022, a baseline is damaged.
+    """
+    read = [_read(path) for path in paths]
+    too_large = any(isinstance(one, Profile) and profiles.knows_types_only(one) for one in read)
+    remarks = (_BY_TYPE,) if by_type else (_TOO_LARGE,) if too_large else ()
+    runs: list[Measurements] = []
+    for one in read:
+        if isinstance(one, Profile):
+            runs.append(_of_profile(one, by_type or too_large, remarks))
+        else:
+            runs += one
+    return runs
+
+
+def _read(path: Path) -> Profile | list[Measurements]:
+    head = _head(path)
+    if baseline.is_baseline(head):
+        return baseline.read(path)
+    if path.suffix == ".jsonl" or {"figures", "conditions"} <= head.keys():
+        return _of_ledger(path)
+    return read_profile(path)
+
+
+def _head(path: Path) -> dict[str, Any]:
+    """The JSON object on the file's first line; empty when there is none."""
+    try:
+        with path.open("rb") as stream:
+            found = json.loads(stream.readline(_LONGEST_HEAD))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _of_profile(profile: Profile, by_type: bool, remarks: tuple[str, ...]) -> Measurements:
+    series, where = _joined(profiles.samples_of(profile, by_type=by_type))
+    return Measurements(
+        path=profile.path,
+        series=series,
+        where=where,
+        conditions=conditions_of(profile, aggregation=_AGGREGATION, baseline=_BASELINE),
+        notes=profile.notes,
+        remarks=remarks if profile.tasks else (),
+    )
+
+
+def _of_ledger(path: Path) -> list[Measurements]:
+    """Entries of one name are repetitions, so the n-th of each name belong to the n-th run."""
+    runs: dict[tuple[int, Conditions], list[Samples]] = defaultdict(list)
+    seen: Counter[str] = Counter()
+    notes = Notes()
+    for item in ledger.read(path):
+        if isinstance(item, ledger.Malformed):
+            notes.add(_damaged(path, item))
+        else:
+            runs[seen[item.name], item.conditions] += ledgers.samples_of(item, str(path))
+            seen[item.name] += 1
+    if not runs:
+        raise UsageError(
+            "AI-BENCH-006",
+            f"no entry can be read in the ledger {path}",
+            rule="a ledger has a JSON object with figures and conditions on each line",
+            fix="name the file that `bench op --ledger` appended to",
+        )
+    measured = [
+        Measurements(path=str(path), series=series, where=where, conditions=conditions)
+        for (_, conditions), samples in runs.items()
+        for series, where in [_joined(samples)]
+    ]
+    return [replace(measured[0], notes=notes.all()), *measured[1:]]
+
+
+def _joined(
+    samples: Iterable[Samples],
+) -> tuple[dict[Key, tuple[float, ...]], dict[Key, str]]:
+    """All values of each key, and where the first of them stands."""
+    values: dict[Key, list[float]] = defaultdict(list)
+    where: dict[Key, str] = {}
+    for one in samples:
+        values[one.key] += one.values
+        where.setdefault(one.key, one.where)
+    return {key: tuple(all_values) for key, all_values in values.items()}, where
+
+
+def _damaged(path: Path, line: ledger.Malformed) -> Note:
+    return Note(
+        code="AI-BENCH-023",
+        what=f"a line of the ledger is no entry: {line.why}",
+        where=SourceLocation(str(path), line.line),
+        rule="a line holds name, when, finite figures, evidence and conditions; it is left out",
+        fix="delete the line, or measure again",
+        severity=Severity.DAMAGE,
+    )
