@@ -5,7 +5,7 @@ barriers, PIPE software pipelines, VID the automatic split over two vector cores
 accesses, INIT uninitialised data, BOUND out of bounds, DEV simulated device, CAP graph capture,
 STREAM stream order, OP operators and their registry, GRAPH decode graphs, VERIFY failed
 verification, PROF profiling, BENCH measurements and metrics, MODEL configs, weights and tokenizers,
-CLI the command line, LINT files that lint looks at, DBG debugging, ENV installation.
+EST estimates, CLI the command line, LINT files that lint looks at, DBG debugging, ENV installation.
 """
 
 from __future__ import annotations
@@ -75,6 +75,13 @@ CODES: dict[str, str] = {
     "AI-MODEL-034": "The reference cannot be computed for this model.",
     "AI-MODEL-035": "KV cache and static buffers do not fit into memory.",
     "AI-MODEL-036": "The process that computes the reference failed.",
+    "AI-EST-001": "An estimate got a number that cannot be meant.",
+    "AI-EST-002": "An estimate got a dtype or quantisation format that does not exist.",
+    "AI-EST-003": "A model cannot be divided among so many ranks.",
+    "AI-EST-004": "The estimates do not cover the layers of a model's architecture.",
+    "AI-EST-005": "No known model, configuration file or folder has this name.",
+    "AI-EST-006": "A sweep is written wrongly or has too many points.",
+    "AI-EST-007": "A plot was asked for, and matplotlib is not installed.",
     "AI-CLI-001": "An option has a value outside its range.",
     "AI-CLI-002": "The device asked for is not available in this installation.",
     "AI-CLI-003": "Two options contradict each other.",

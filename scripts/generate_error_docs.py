@@ -46,6 +46,7 @@ FAMILIES = {
     "PROF": "Profiling",
     "BENCH": "Measurements and metrics",
     "MODEL": "Configs, weights and tokenizers",
+    "EST": "Estimates",
     "CLI": "The command line",
     "LINT": "Files that lint looks at",
     "DBG": "Debugging kernels",

@@ -124,7 +124,12 @@ def modules_without_torch() -> list[str]:
         if "device" not in parts:
             names.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
     names += ["graphs.buckets", "ascend_infer.model.shape", "ascend_infer.cli.estimate"]
-    names += ["profiling.analysis", "profiling.devices", "ascend_infer.cli.profile_json"]
+    names += [
+        "profiling.analysis",
+        "profiling.devices",
+        "ascend_infer.estimates",
+        "ascend_infer.cli.profile_json",
+    ]
     planning = sorted((ROOT / "graphs" / "planning").glob("*.py"))
     return names + [f"graphs.planning.{path.stem}" for path in planning if path.stem[0] != "_"]
 

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import argparse
 
-from ascend_infer.cli.estimate import buckets
+from ascend_infer.cli.estimate import (
+    advice,
+    boundary,
+    buckets,
+    capacity,
+    kv,
+    quant,
+    roofline,
+    step,
+    weights,
+)
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command and the estimates it can make."""
     parser = commands.add_parser(
         "estimate",
-        help="plan graphs from formulas, without a device",
+        help="weights, KV cache, steps, capacity and graphs from formulas, without a device",
         description="Estimates from formulas with named constants; every figure is `modelled`.",
     )
     estimates = parser.add_subparsers(title="estimates", metavar="WHAT", required=True)
-    buckets.add_command(estimates)
+    for module in (weights, kv, roofline, step, capacity, boundary, quant, advice, buckets):
+        module.add_command(estimates)

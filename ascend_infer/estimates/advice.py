@@ -1,0 +1,291 @@
+"""What to optimise: where a decode step's bound lies, what could gain, and what to measure next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from ascend_infer.estimates.boundary import amdahl
+from ascend_infer.estimates.capacity import capacity
+from ascend_infer.estimates.formats import FORMATS, Precision, get_format
+from ascend_infer.estimates.kv import kv_ledger
+from ascend_infer.estimates.models import Decoder, Parallel
+from ascend_infer.estimates.operators import Kind
+from ascend_infer.estimates.roof import Roof
+from ascend_infer.estimates.step import StepEstimate, estimate_step
+from ascend_infer.estimates.weights import weight_ledger
+from ascend_infer.estimates.work import Work
+from kernels_npu.errors import UsageError
+
+FORMULA = (
+    "bound before / bound after the change; for kernels: time at the assumed efficiency / time if "
+    "those of one class ran at their bound"
+)
+#: From this many times the bound on, something else than the operators' traffic decides.
+_FAR_FROM_BOUND = 2.0
+_CLASSES: dict[Kind, str] = {
+    "weights": "products with weights",
+    "attention": "attention over the cache",
+    "norm": "norms",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassBound:
+    """One class of operators. share: of the step's bound. bound: what most of its time is."""
+
+    name: str
+    seconds: float
+    share: float
+    bound: Literal["compute", "memory"]
+    largest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gain:
+    """One change. latency: how many times shorter a step at most; throughput: tokens per second."""
+
+    change: str
+    latency: float
+    throughput: float
+    condition: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """measured_seconds: of a real step, None when the caller has none."""
+
+    step: StepEstimate
+    classes: tuple[ClassBound, ...]
+    gains: tuple[Gain, ...]
+    measurements: tuple[str, ...]
+    measured_seconds: float | None
+
+    @property
+    def verdict(self) -> str:
+        """The class that decides, in a sentence."""
+        top = max(self.classes, key=lambda one: one.seconds)
+        return (
+            f"{top.name} are {top.share:.1%} of the bound and bound by {top.bound}; "
+            f"the largest operator is {top.largest}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready fields."""
+        return {
+            "verdict": self.verdict,
+            "bound_seconds": self.step.seconds,
+            "measured_seconds": self.measured_seconds,
+            "classes": [vars(one) for one in self.classes],
+            "gains": [vars(gain) for gain in self.gains],
+            "next_measurements": list(self.measurements),
+        }
+
+
+def advise(
+    decoder: Decoder,
+    roof: Roof,
+    *,
+    batch: int,
+    context: int,
+    precision: Precision | None = None,
+    parallel: Parallel | None = None,
+    measured_seconds: float | None = None,
+    efficiency: float = 0.5,
+    reserve: float = 0.1,
+) -> Advice:
+    """What limits decode steps of `batch` sequences of `context` tokens, and what could help.
+
+    Args:
+        measured_seconds: of a real decode step.
+        efficiency: bound over time that kernels reach today; an assumption until it is measured.
+        reserve: share of the memory that is kept for everything but weights and cache.
+
+    Raises:
+        AscendInferError: AI-EST-001, AI-EST-003, AI-DEV-014.
+    """
+    for name, value, most in (
+        ("measured step in seconds", measured_seconds, math.inf),
+        ("efficiency of kernels", efficiency, 1.0),
+    ):
+        if value is not None and not (0 < value <= most and math.isfinite(value)):
+            raise UsageError(
+                "AI-EST-001",
+                f"the {name} is {value}",
+                rule=f"the {name} is above zero" + (" and at most 1" if most == 1 else ""),
+                fix=f"correct the {name}",
+            )
+    stored, ranks = precision or Precision(), parallel or Parallel()
+    step = estimate_step(decoder, Work.batch(batch, context), roof, stored, ranks)
+    classes = tuple(_class(step, kind) for kind in _CLASSES)
+    situation = _Situation(
+        decoder=decoder,
+        roof=roof,
+        batch=batch,
+        context=context,
+        precision=stored,
+        parallel=ranks,
+        step=step,
+        efficiency=efficiency,
+        reserve=reserve,
+    )
+    gains = [*situation.gains()]
+    if measured_seconds is not None:
+        gap = measured_seconds / step.seconds
+        gains.append(
+            Gain(
+                change="run at the bound",
+                latency=gap,
+                throughput=gap,
+                condition="launches, host time, poor kernels and communication fill the gap",
+            )
+        )
+    gains.sort(key=lambda gain: max(gain.latency, gain.throughput), reverse=True)
+    return Advice(
+        step=step,
+        classes=classes,
+        gains=tuple(gains),
+        measurements=tuple(_measurements(step, classes, measured_seconds)),
+        measured_seconds=measured_seconds,
+    )
+
+
+def _class(step: StepEstimate, kind: Kind) -> ClassBound:
+    lines = [line for line in step.lines if line.kind == kind]
+    by_compute = sum(line.seconds for line in lines if line.bound == "compute")
+    seconds = step.seconds_of(kind)
+    return ClassBound(
+        name=_CLASSES[kind],
+        seconds=seconds,
+        share=step.share(kind),
+        bound="compute" if by_compute > seconds / 2 else "memory",
+        largest=max(lines, key=lambda line: line.seconds).name,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Situation:
+    """What changes start from."""
+
+    decoder: Decoder
+    roof: Roof
+    batch: int
+    context: int
+    precision: Precision
+    parallel: Parallel
+    step: StepEstimate
+    efficiency: float
+    reserve: float
+
+    def gains(self) -> Iterator[Gain]:
+        """Every change that is possible here, what it gains at most, and what it asks for."""
+        for name in ("int8", "int4"):
+            if FORMATS[name].bits < self.precision.weights.bits:
+                changed = replace(self.precision, weights=FORMATS[name])
+                yield self._gain(
+                    f"weights in {FORMATS[name].describe()}",
+                    self._seconds(precision=changed),
+                    "a kernel that expands weights while it multiplies; accuracy to be checked",
+                )
+        if self.precision.kv.bits > 8:
+            changed = replace(self.precision, kv=get_format("int8", scales=False))
+            yield self._gain(
+                "keys and values in int8",
+                self._seconds(precision=changed),
+                "attention that reads int8; accuracy at long contexts to be checked",
+            )
+        yield self._better("attention", "an attention kernel at its bound")
+        yield self._better("weights", "matrix kernels at their bound")
+        yield from self._batching()
+        yield from self._more_ranks()
+
+    def _better(self, kind: Kind, what: str) -> Gain:
+        """All kernels reach `efficiency` today; those of one class rise to their bound."""
+        share = self.step.share(kind)
+        gain = amdahl(share, 1 / self.efficiency)
+        return Gain(
+            change=what,
+            latency=gain,
+            throughput=gain,
+            condition=f"if kernels reach {self.efficiency:.0%} of their bound today; "
+            f"{amdahl(share, math.inf):,.2f}x if the class took no time at all",
+        )
+
+    def _seconds(
+        self,
+        *,
+        precision: Precision | None = None,
+        parallel: Parallel | None = None,
+        batch: int = 0,
+    ) -> float:
+        work = Work.batch(batch or self.batch, self.context)
+        changed = precision or self.precision, parallel or self.parallel
+        return estimate_step(self.decoder, work, self.roof, *changed).seconds
+
+    def _gain(self, change: str, seconds: float, condition: str, batch: int = 0) -> Gain:
+        latency = self.step.seconds / seconds
+        return Gain(
+            change=change,
+            latency=latency,
+            throughput=latency * (batch or self.batch) / self.batch,
+            condition=condition,
+        )
+
+    def _batching(self) -> Iterator[Gain]:
+        """The largest batch that the memory holds."""
+        if self.roof.memory_bytes is None:
+            return
+        rank = self.decoder.on_rank(self.parallel)
+        weights = weight_ledger(rank, self.precision).bytes
+        kv = kv_ledger(rank, self.precision.kv, context=self.context)
+        room = capacity(self.roof.memory_bytes, weights, kv, (self.context,), reserve=self.reserve)
+        largest = room.sequences[self.context]
+        if largest > self.batch:
+            yield self._gain(
+                f"batch of {largest}, all that fits",
+                self._seconds(batch=largest),
+                "so many requests at once; each waits longer per token",
+                batch=largest,
+            )
+
+    def _more_ranks(self) -> Iterator[Gain]:
+        twice = replace(self.parallel, tensor=2 * self.parallel.tensor)
+        try:
+            seconds = self._seconds(parallel=twice)
+        except UsageError:  # heads that twice as many ranks do not divide
+            return
+        yield self._gain(
+            f"tensor parallelism over {twice.tensor} ranks",
+            seconds,
+            "before communication, which two collectives per layer add",
+        )
+
+
+def _measurements(
+    step: StepEstimate, classes: tuple[ClassBound, ...], measured: float | None
+) -> Iterator[str]:
+    bound_ms = step.seconds * 1e3
+    if measured is None:
+        yield (
+            f"time a decode step in a graph (median of hundreds): the bound is {bound_ms:.2f} ms; "
+            f"far beyond {_FAR_FROM_BOUND:g} times that, look at launches and host time first"
+        )
+    elif measured > _FAR_FROM_BOUND * step.seconds:
+        yield (
+            f"the step takes {measured / step.seconds:.1f} times its bound of {bound_ms:.2f} ms: "
+            "count launches and the device's idle share per step (ascend-infer profile show), "
+            "eager against graph"
+        )
+    top = max(classes, key=lambda one: one.seconds)
+    line = step.line(top.largest)
+    work = (
+        f"moves {line.bytes / line.launches / 1e6:,.1f} MB"
+        if line.bound == "memory"
+        else f"computes {line.flops / line.launches / 1e9:,.1f} GFLOP"
+    )
+    yield (
+        f"msprof op on {line.name}, {line.launches} launches per step: one {work} and takes at "
+        f"least {line.seconds / line.launches * 1e6:,.1f} us; the ratio is its efficiency"
+    )

@@ -1,0 +1,27 @@
+"""Models as estimates see them: layers, matrices and caches, read from any `config.json`."""
+
+from __future__ import annotations
+
+from ascend_infer.estimates.models.catalogue import MODELS, PublicModel, load_decoder
+from ascend_infer.estimates.models.decoder import (
+    Attention,
+    Decoder,
+    Layer,
+    Matrix,
+    Mlp,
+    Parallel,
+)
+from ascend_infer.estimates.models.reading import read_decoder
+
+__all__ = [
+    "MODELS",
+    "Attention",
+    "Decoder",
+    "Layer",
+    "Matrix",
+    "Mlp",
+    "Parallel",
+    "PublicModel",
+    "load_decoder",
+    "read_decoder",
+]

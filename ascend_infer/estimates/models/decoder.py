@@ -1,0 +1,233 @@
+"""A decoder as estimates see it: matrices with their sizes, and what each layer caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from kernels_npu.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parallel:
+    """Ranks that share a model.
+
+    tensor: ranks that divide heads, MLP widths and the vocabulary. expert: ranks that divide the
+    routed experts; 1 divides each expert's width by `tensor` instead.
+    """
+
+    tensor: int = 1
+    expert: int = 1
+
+    def __post_init__(self) -> None:
+        for name, ranks in vars(self).items():
+            if ranks < 1:
+                raise UsageError(
+                    "AI-EST-003",
+                    f"{name} parallelism over {ranks} ranks",
+                    rule="there is at least one rank",
+                    fix="give a whole number of ranks from 1 on",
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matrix:
+    """A weight that a product reads, with `outputs` rows of `inputs` elements.
+
+    operator: the launch that uses it; q, k and v are one.
+    copies: experts that have one each, of which a token visits some; 1 for all else.
+    bias: whether it adds a vector of `outputs` elements.
+    split: what ranks divide: the outputs, the inputs, the experts, or nothing.
+    units: indivisible parts along the split, such as heads; with fewer units than ranks each rank
+        holds one, so that units exist more than once.
+    quantised: whether weight quantisation covers it. Embedding, head and routers stay as they are.
+    """
+
+    name: str
+    operator: str
+    outputs: int
+    inputs: int
+    copies: int = 1
+    routed: bool = False
+    bias: bool = False
+    split: Literal["outputs", "inputs", "experts", ""] = ""
+    units: int = 1
+    quantised: bool = True
+
+    @property
+    def elements(self) -> int:
+        """Elements of the matrix, in all copies."""
+        return self.copies * self.outputs * self.inputs
+
+    @property
+    def bias_elements(self) -> int:
+        """Elements of its bias, in all copies."""
+        return self.copies * self.outputs if self.bias else 0
+
+    def on_rank(self, parallel: Parallel) -> Matrix:
+        """What one rank holds of it."""
+        if self.routed and parallel.expert > 1:
+            return replace(self, copies=-(-self.copies // parallel.expert))
+        if not self.split:
+            return self
+        units = -(-self.units // parallel.tensor)
+        size = getattr(self, self.split) * units // self.units
+        return replace(self, units=units, **{self.split: size})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention:
+    """Attention of one layer.
+
+    vectors: parameters beside matrices: norms of queries and keys, sinks.
+    latent: elements that a token leaves in the cache where keys and values are compressed into
+        one vector for all heads (MLA); 0 where each KV head has its own.
+    key_dim, value_dim: per head, as decode reads them; with `latent` the products with the
+        compressed vector itself, its up-projection being absorbed into queries and output.
+    prefill_key_dim, prefill_value_dim: per head where keys and values are expanded first.
+    window: most recent keys that a query sees, itself included; 0 is all of them.
+    """
+
+    matrices: tuple[Matrix, ...]
+    vectors: int
+    q_heads: int
+    kv_heads: int
+    key_dim: int
+    value_dim: int
+    prefill_key_dim: int
+    prefill_value_dim: int
+    latent: int = 0
+    window: int = 0
+
+    @property
+    def kind(self) -> str:
+        """`MHA`, `GQA`, `MQA` or `MLA`."""
+        if self.latent:
+            return "MLA"
+        if self.kv_heads == self.q_heads:
+            return "MHA"
+        return "MQA" if self.kv_heads == 1 else "GQA"
+
+    @property
+    def cached_elements(self) -> int:
+        """Elements that one token leaves in the cache of this layer."""
+        return self.latent or self.kv_heads * (self.key_dim + self.value_dim)
+
+    def on_rank(self, parallel: Parallel) -> Attention:
+        """Queries are divided evenly; KV heads too, or copied; a latent is on every rank."""
+        ranks = parallel.tensor
+        heads, kv_heads = self.q_heads, self.kv_heads
+        even = heads % ranks == 0 and (
+            self.latent > 0 or kv_heads % ranks == 0 or ranks % kv_heads == 0
+        )
+        if not even:
+            raise UsageError(
+                "AI-EST-003",
+                f"{heads} query and {kv_heads} KV heads over {ranks} ranks",
+                rule="ranks divide the query heads, and divide the KV heads or are a multiple",
+                fix="choose a tensor parallelism that divides both",
+            )
+        return replace(
+            self,
+            matrices=tuple(matrix.on_rank(parallel) for matrix in self.matrices),
+            q_heads=heads // ranks,
+            kv_heads=kv_heads if self.latent else max(kv_heads // ranks, 1),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mlp:
+    """What follows attention: a dense MLP, or routed experts and what stands beside them.
+
+    experts, active: routed experts, and how many a token visits; 0 for a dense MLP.
+    """
+
+    matrices: tuple[Matrix, ...]
+    vectors: int = 0
+    experts: int = 0
+    active: int = 0
+
+    @property
+    def kind(self) -> str:
+        """`dense` or `MoE`."""
+        return "MoE" if self.experts else "dense"
+
+    def on_rank(self, parallel: Parallel) -> Mlp:
+        """What one rank holds; each rank keeps the whole router."""
+        return replace(self, matrices=tuple(matrix.on_rank(parallel) for matrix in self.matrices))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """One decoder layer. norms: how often a row is normalised; norm_elements: their parameters."""
+
+    attention: Attention
+    mlp: Mlp
+    norms: int
+    norm_elements: int
+
+    @property
+    def matrices(self) -> tuple[Matrix, ...]:
+        return self.attention.matrices + self.mlp.matrices
+
+    @property
+    def kind(self) -> str:
+        """Such as `GQA, window 4096, MoE`."""
+        window = f", window {self.attention.window}" if self.attention.window else ""
+        return f"{self.attention.kind}{window}, {self.mlp.kind}"
+
+    @property
+    def vectors(self) -> int:
+        """Parameters that are no matrix: biases, norms, sinks."""
+        biases = sum(matrix.bias_elements for matrix in self.matrices)
+        return biases + self.attention.vectors + self.mlp.vectors + self.norm_elements
+
+    @property
+    def parameters(self) -> int:
+        return sum(matrix.elements for matrix in self.matrices) + self.vectors
+
+    def on_rank(self, parallel: Parallel) -> Layer:
+        return replace(
+            self, attention=self.attention.on_rank(parallel), mlp=self.mlp.on_rank(parallel)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoder:
+    """A decoder-only language model.
+
+    embedding: of tokens. head: the output projection; with `tied_head` it is the embedding and
+    holds no parameters of its own, but is read all the same.
+    norm_elements: of the final norm. other_elements: learned positions and the like.
+    max_context: positions that the configuration allows, 0 if it does not say.
+    notes: what the reader of a figure should know.
+    """
+
+    name: str
+    architecture: str
+    hidden_size: int
+    vocab_size: int
+    layers: tuple[Layer, ...]
+    embedding: Matrix
+    head: Matrix
+    tied_head: bool
+    norm_elements: int
+    other_elements: int = 0
+    max_context: int = 0
+    notes: tuple[str, ...] = ()
+
+    def on_rank(self, parallel: Parallel) -> Decoder:
+        """What one rank holds; the first rank's, where a size does not divide evenly.
+
+        Raises:
+            UsageError: AI-EST-003 when heads cannot be divided among the ranks.
+        """
+        if parallel == Parallel():
+            return self
+        sliced = {layer: layer.on_rank(parallel) for layer in set(self.layers)}
+        return replace(
+            self,
+            layers=tuple(sliced[layer] for layer in self.layers),
+            embedding=self.embedding.on_rank(parallel),
+            head=self.head.on_rank(parallel),
+        )
