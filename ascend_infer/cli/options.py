@@ -23,16 +23,18 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_device(parser: argparse.ArgumentParser) -> None:
+def add_device(
+    parser: argparse.ArgumentParser | argparse._ArgumentGroup, default: str = "auto"
+) -> None:
     """`--device`."""
     parser.add_argument(
         "--device",
         type=_device,
         metavar="{" + ",".join(DEVICES) + "}[:N]",
-        default="auto",
+        default=default,
         help="npu: real Ascend device; sim: simulated NPU; cpu: plain torch references; "
-        "cuda: Triton kernels; auto: npu when torch_npu is installed, else sim (default); "
-        "npu, sim and cuda take a number, 0 unless given",
+        "cuda: Triton kernels; auto: npu when torch_npu is installed, else sim; "
+        f"npu, sim and cuda take a number, 0 unless given (default: {default})",
     )
 
 

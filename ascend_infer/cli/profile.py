@@ -1,18 +1,19 @@
-"""`ascend-infer profile`: what a profiler measured."""
+"""`ascend-infer profile`: collect with a profiler, and what a profiler measured."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from ascend_infer.cli import options
+from ascend_infer.cli import options, profile_collect
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command, its subcommands and their options."""
-    group = commands.add_parser("profile", help="read profiler files").add_subparsers(
-        title="commands", metavar="COMMAND", required=True
-    )
+    group = commands.add_parser(
+        "profile", help="collect with msprof, and read profiler files"
+    ).add_subparsers(title="commands", metavar="COMMAND", required=True)
+    profile_collect.add_commands(group)
     show = group.add_parser(
         "show",
         help="what a profiler's files say",

@@ -1,0 +1,220 @@
+"""`ascend-infer profile op|simulator|app`: collect with msprof what a command launches."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ascend_infer.cli import options
+from kernels_npu.errors import UsageError
+
+if TYPE_CHECKING:
+    from profiling.collect import Option, Request
+    from profiling.collect.collection import Collection
+
+_HELP = {
+    "op": "collect single kernels on a device with msprof op",
+    "simulator": "collect single kernels on the vendor's simulator with msprof op simulator",
+    "app": "collect all of an application with msprof",
+}
+_EXIT = (
+    "What is wrong with the options is found before anything starts. Exit codes: 0 collected, 1 "
+    "the run failed or left no data, or only some (it is kept), 2 wrong use or no msprof."
+)
+#: Modes in which one of our operators can be profiled by itself.
+_OF_KERNELS = ("op", "simulator")
+_TIME_LIMIT_S = 3600
+#: Kernels and operators to show.
+_TOP = 10
+#: Before the names of the profiler's own options, to tell them from ours.
+_PREFIX = "tool:"
+
+
+def add_commands(group: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare one command per mode, with the options of its tool."""
+    from profiling.collect import MODES
+
+    for mode in MODES.values():
+        parser = group.add_parser(
+            mode.name,
+            help=_HELP[mode.name],
+            description=f"{_HELP[mode.name][0].upper()}{_HELP[mode.name][1:]}. {_EXIT}",
+            usage=f"ascend-infer profile {mode.name} [OPTIONS] [-- COMMAND ARGS]",
+        )
+        ours = parser.add_argument_group("collection")
+        ours.add_argument(
+            "--output",
+            type=Path,
+            default=Path("msprof"),
+            metavar="FOLDER",
+            help="each collection gets a folder of its own below it (default: msprof)",
+        )
+        ours.add_argument(
+            "--time-limit",
+            type=options.integer(1),
+            default=_TIME_LIMIT_S,
+            metavar="SECONDS",
+            help=f"end the collection after so long (default: {_TIME_LIMIT_S})",
+        )
+        ours.add_argument(
+            "--dry-run", action="store_true", help="print the command; needs nothing installed"
+        )
+        if mode.name in _OF_KERNELS:
+            _add_operator(parser)
+        if mode.name == "op":
+            ours.add_argument(
+                "--soc",
+                metavar="NAME",
+                help="chip for which options are checked (default: what npu-smi says)",
+            )
+        theirs = parser.add_argument_group("options of the profiler")
+        for option in mode.options:
+            _add_option(theirs, option)
+        options.add_common(parser)
+        parser.add_argument(
+            "command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what is profiled"
+        )
+        parser.set_defaults(run=run, mode=mode.name)
+
+
+def _add_operator(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("one of our operators in place of COMMAND")
+    group.add_argument("--op", metavar="NAME", help="operator, such as paged_decode_attention")
+    group.add_argument("--case", metavar="NAME", help="one of its workloads (default: the first)")
+    group.add_argument(
+        "--dtype",
+        choices=("float16", "bfloat16"),
+        default="float16",
+        help="of its tensors (default: float16)",
+    )
+    options.add_device(group, default="npu")
+
+
+def _add_option(group: argparse._ArgumentGroup, option: Option) -> None:
+    flags = [option.flag, *(["--soc"] if option.name == "soc-version" else [])]
+    default = f" (default: {option.given or option.default})"
+    group.add_argument(
+        *flags,
+        dest=_PREFIX + option.name,
+        metavar=option.value.metavar,
+        help=option.meaning + (default if option.given or option.default else ""),
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Collect, and show what there is; 1 when it is not what was asked for."""
+    from ascend_infer.cli import output
+    from ascend_infer.collecting import host_versions
+    from profiling.collect import printed
+    from profiling.collect.collection import Surroundings, collect
+
+    request = _request(arguments)
+    if arguments.dry_run:
+        return _dry_run(request, as_json=arguments.json)
+    started: list[Path] = []
+
+    def on_start(folder: Path, command: Sequence[str]) -> None:
+        started.append(folder)
+        print(f"collecting into {folder}: {printed(command)}", file=sys.stderr, flush=True)
+
+    around = Surroundings(limit_s=arguments.time_limit, versions=host_versions(), on_start=on_start)
+    try:
+        collection = collect(request, around)
+    except KeyboardInterrupt:
+        print(
+            f"\nwhat was collected until now is in {started[0]}" if started else "", file=sys.stderr
+        )
+        raise
+    if arguments.json:
+        output.print_json(_as_json(collection))
+    else:
+        _print(collection)
+    return 1 if collection.error else 0
+
+
+def _request(arguments: argparse.Namespace) -> Request:
+    from ascend_infer.collecting import host_chip, operator_application, selection
+    from profiling.collect import MODES, Request, chip_of
+
+    mode = MODES[arguments.mode]
+    operator: str | None = getattr(arguments, "op", None)
+    command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    given = {
+        name.removeprefix(_PREFIX): value
+        for name, value in vars(arguments).items()
+        if name.startswith(_PREFIX) and value is not None
+    }
+    values = selection(mode, given, operator=operator)
+    if operator is not None:
+        if command:
+            raise UsageError(
+                "AI-CLI-003",
+                f"--op {operator} together with the command {command[0]}",
+                rule="one thing is profiled: an operator of ours, or a command",
+                fix="leave --op out, or the command",
+            )
+        command = operator_application(
+            operator,
+            case=arguments.case,
+            dtype=arguments.dtype,
+            device=arguments.device,
+            launches=_launches(values),
+        )
+    soc: str | None = getattr(arguments, "soc", None)
+    chip = chip_of(soc) if soc else None
+    if chip is None and mode.name == "op" and not arguments.dry_run:
+        chip = host_chip()
+    return Request(
+        mode=mode, values=values, application=tuple(command), output=arguments.output, chip=chip
+    )
+
+
+def _launches(values: dict[str, str]) -> str:
+    """So many that the profiler finds all it shall collect; what is no number it refuses."""
+    counts = (values.get(name, "") for name in ("launch-skip-before-match", "launch-count"))
+    return str(sum(int(count) for count in counts if count.isdecimal()))
+
+
+def _dry_run(request: Request, *, as_json: bool) -> int:
+    from ascend_infer.cli import output
+    from profiling.collect import argument_list, check, printed, words_of
+
+    warnings = check(request)
+    command = argument_list(request, words_of(request.mode), request.output)
+    if as_json:
+        output.print_json({"command": command, "warnings": warnings})
+        return 0
+    print(printed(command))
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return 0
+
+
+def _as_json(collection: Collection) -> dict[str, Any]:
+    from ascend_infer.cli.profile_json import as_json
+
+    profile, error = collection.profile, collection.error
+    return {
+        "folder": str(collection.folder),
+        "manifest": collection.manifest.to_dict(),
+        "profile": None if profile is None else as_json(profile, top=_TOP),
+        "warnings": list(collection.warnings),
+        "error": None if error is None else error.to_dict(),
+    }
+
+
+def _print(collection: Collection) -> None:
+    from ascend_infer.cli import output
+    from ascend_infer.cli.profile_tables import ProfilePrinter
+
+    if collection.profile is not None:
+        ProfilePrinter(collection.profile, top=_TOP, blocks=False).print_summary()
+    for warning in collection.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    if collection.error is not None:
+        output.print_error(collection.error, as_json=False)
+    else:
+        print(f"more: ascend-infer profile show {collection.folder}")

@@ -1,0 +1,176 @@
+"""What is to be collected, and whether the profiler would refuse it: found before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernels_npu.errors import UsageError
+from profiling.collect.chips import Chip, chip_of
+from profiling.collect.folder import check_length
+from profiling.collect.options import Condition, Mode, Needs, Option
+from profiling.collect.values import Names
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One collection.
+
+    Args:
+        mode: how.
+        values: option -> value, as they would be written.
+        application: the program and its arguments; empty where an option stands in for it.
+        output: folder in which each collection gets one of its own.
+        chip: family of the device's chip; None when it is not known.
+    """
+
+    mode: Mode
+    values: Mapping[str, str] = field(default_factory=dict)
+    application: tuple[str, ...] = ()
+    output: Path = Path("msprof")
+    chip: Chip | None = None
+
+    @property
+    def given(self) -> dict[str, str]:
+        """All options with their values, ours included, in the order of the table."""
+        known = {o.name: self.values.get(o.name, o.given or None) for o in self.mode.options}
+        return {name: v for name, v in {**known, **self.values}.items() if v is not None}
+
+    def holds(self, condition: Condition) -> bool:
+        """Whether a condition about options is met."""
+        value = self.given.get(condition.option)
+        if value is None or not condition.value:
+            return value is not None
+        return condition.value in self.mode.by_name[condition.option].value.parts(value)
+
+
+def check(request: Request) -> list[str]:
+    """Refuse what the profiler would refuse. Returns what cannot be told without the chip.
+
+    Raises:
+        UsageError: AI-PROF-034 a value, 035 an option of another mode, 036 a chip, 037 options
+            that contradict each other or lack another, 039 not exactly one thing to profile.
+    """
+    options = request.mode.by_name
+    for name, value in request.given.items():
+        if name not in options:
+            raise _other_mode(request.mode, name)
+        _check_value(request.mode, options[name], value)
+    _check_rules(request)
+    _check_input(request)
+    check_length(request.output)
+    return list(_check_chip(request))
+
+
+def _check_value(mode: Mode, option: Option, value: str) -> None:
+    if option.refused:
+        raise UsageError(
+            "AI-PROF-035",
+            f"{option.flag}={value} is not passed on to {mode.name}",
+            rule=option.refused.partition(": ")[0],
+            fix=option.refused.partition(": ")[2],
+        )
+    fault = option.value.fault(value)
+    if fault:
+        raise UsageError(
+            "AI-PROF-034",
+            f"{option.flag}={value}: {fault}",
+            rule=f"{option.flag} takes {option.value.rule}",
+            fix=_without(option),
+        )
+
+
+def _without(option: Option) -> str:
+    fix = f"correct {option.flag}, or leave it out"
+    return f"{fix}: the tool then takes {option.default}" if option.default else fix
+
+
+def _check_rules(request: Request) -> None:
+    for rule in request.mode.rules:
+        if not request.holds(rule.given):
+            continue
+        if isinstance(rule, Needs) and not request.holds(rule.other):
+            there = request.given.get(rule.other.option)
+            raise UsageError(
+                "AI-PROF-037",
+                f"{rule.given} without {rule.other}"
+                + (f", but with --{rule.other.option}={there}" if there else ""),
+                rule=f"{rule.given} needs {rule.other}",
+                fix=f"add {rule.other}, or leave --{rule.given.option} out",
+            )
+        if not isinstance(rule, Needs) and request.holds(rule.other):
+            raise UsageError(
+                "AI-PROF-037",
+                f"{rule.given} together with {rule.other}",
+                rule="the tool takes one or the other",
+                fix=f"leave {rule.other} out",
+            )
+
+
+def _check_input(request: Request) -> None:
+    mode = request.mode
+    named = [f"--{name}" for name in mode.inputs if name in request.given]
+    if request.application:
+        named.append("an application")
+    if len(named) == 1:
+        _check_beginning(request.application)
+        return
+    choices = ["an application at the end of the line", *(f"--{name}" for name in mode.inputs)]
+    raise UsageError(
+        "AI-PROF-039",
+        f"there is more than one thing to profile: {', '.join(named)}"
+        if named
+        else "there is nothing to profile",
+        rule=f"exactly one of {', '.join(choices)}" if mode.inputs else f"{choices[0]} is needed",
+        fix=f"ascend-infer profile {mode.name} -- python script.py",
+    )
+
+
+def _check_beginning(application: tuple[str, ...]) -> None:
+    """The tool takes all that begins with a dash for its own, up to the application."""
+    if application and application[0].startswith("-"):
+        raise UsageError(
+            "AI-PROF-039",
+            f"the application begins with {application[0]!r}",
+            rule="an application is a program, with its options behind it",
+            fix="begin with the program, as in -- python script.py",
+        )
+
+
+def _check_chip(request: Request) -> Iterator[str]:
+    """What only some chips have: an error when the chip is another, else what stays open."""
+    soc = request.values.get("soc-version")
+    chip = chip_of(soc) if soc else request.chip
+    for what, chips in _of_some_chips(request):
+        families = ", ".join(sorted(map(str, chips)))
+        if chip is None:
+            yield f"{what} is for {families} only; the chip is not known here"
+        elif chip not in chips:
+            raise UsageError(
+                "AI-PROF-036",
+                f"{what} on {soc or chip}",
+                rule=f"{what} is for {families} only",
+                fix=f"leave {what} out, or collect on a chip that has it",
+            )
+
+
+def _of_some_chips(request: Request) -> Iterator[tuple[str, frozenset[Chip]]]:
+    every = frozenset(Chip)
+    for name, value in request.given.items():
+        option = request.mode.by_name[name]
+        if option.chips != every:
+            yield option.flag, option.chips
+        if isinstance(option.value, Names):
+            for part in option.value.parts(value):
+                if option.value.chips[part] != every:
+                    yield f"{option.flag}={part}", option.value.chips[part]
+
+
+def _other_mode(mode: Mode, name: str) -> UsageError:
+    return UsageError(
+        "AI-PROF-035",
+        f"--{name} is no option of {' '.join(mode.tools[0])}",
+        rule=f"its options are {', '.join(option.flag for option in mode.options)}",
+        fix=f"leave --{name} out, or profile in another mode",
+    )

@@ -1,0 +1,143 @@
+"""Whether a collection is one: what ran to its end, what is there, and what is missing."""
+
+from __future__ import annotations
+
+import math
+import signal
+from pathlib import Path
+
+from kernels_npu.errors import AscendInferError, EnvironmentProblem, UsageError
+from kernels_npu.evidence import Evidence
+from profiling.child_process import Ended
+from profiling.collect.command import printed
+from profiling.collect.options import Mode
+from profiling.collect.request import Request
+from profiling.collect.said import Said
+from profiling.records.note import Note, Severity
+from profiling.records.profile import Profile
+from profiling.records.table import FileKind
+
+
+def collected(mode: Mode, profile: Profile | None) -> int:
+    """How many launches a profile holds; of a simulation, how many cores with instructions."""
+    if profile is None:
+        return 0
+    if mode.evidence is Evidence.MODELLED:
+        tables = sum(bool(table.rows) for table in profile.of_kind(FileKind.INSTRUCTIONS))
+        return tables or sum(bool(trace.spans) for trace in profile.traces)
+    if mode.application:
+        return sum(len(tasks) for tasks in profile.tasks)
+    return sum(kernel.info is not None for kernel in profile.kernels)
+
+
+def fault_of(
+    request: Request,
+    *,
+    folder: Path,
+    ended: Ended,
+    limit_s: float | None,
+    said: Said,
+    profile: Profile | None,
+) -> AscendInferError | None:
+    """What is wrong with a collection; None when nothing is. Its data stay where they are."""
+    count = collected(request.mode, profile)
+    kept = f"; what was collected is in {folder}: {count} launches" if count else ""
+    if ended.timed_out:
+        return EnvironmentProblem(
+            "AI-PROF-041",
+            f"the collection was ended after {limit_s:g} s{kept}",
+            rule="a collection has as many seconds as --time-limit says",
+            fix="profile fewer launches, or raise --time-limit",
+        )
+    if ended.status and not said.crash:
+        return EnvironmentProblem(
+            "AI-PROF-002",
+            f"the profiler ended with {_in_words(ended.status)}{_last(said)}{kept}",
+            fix=f"run the application alone, it has to work first: {printed(request.application)}",
+        )
+    if said.crash and (ended.status or count < _wanted(request)):
+        return EnvironmentProblem(
+            "AI-PROF-040",
+            f"the application failed: {said.crash}{kept}",
+            rule="what is profiled has to run to its end",
+            fix=f"run it alone: {printed(request.application)}; or: ascend-infer diagnose {folder}",
+        )
+    damage = _damage(profile)
+    simulated = request.mode.evidence is Evidence.MODELLED
+    if not count and (damage is None or said.unmatched or simulated):
+        return _nothing(request, folder, said, profile)
+    if damage is not None:
+        return EnvironmentProblem(
+            "AI-PROF-044",
+            f"files are incomplete: {damage.what}{kept}",
+            where=damage.where,
+            rule="a profiler that ends well has written its files to their end",
+            fix="look for free space on the disk, and collect again",
+        )
+    return None
+
+
+def _damage(profile: Profile | None) -> Note | None:
+    notes = () if profile is None else profile.notes
+    return next((note for note in notes if note.severity is Severity.DAMAGE), None)
+
+
+def _wanted(request: Request) -> float:
+    """So many launches end a collection, whatever the application does afterwards.
+
+    Of a simulation or a whole application nobody knows how many there should have been.
+    """
+    option = request.mode.by_name.get("launch-count")
+    if option is None or request.mode.evidence is Evidence.MODELLED:
+        return math.inf
+    return int(request.given.get(option.name, option.default))
+
+
+def _nothing(
+    request: Request, folder: Path, said: Said, profile: Profile | None
+) -> AscendInferError:
+    names = request.given.get("kernel-name")
+    if said.unmatched or (said.skipped and profile is None):
+        seen = f"; launched were {', '.join(said.skipped)}" if said.skipped else ""
+        return UsageError(
+            "AI-PROF-003",
+            f"no launched kernel matches --kernel-name={names}{seen}",
+            rule="a name stands for the kernels that begin with it; * for any characters",
+            fix=f"--kernel-name={said.skipped[0]}"
+            if said.skipped
+            else "check that the application launches the kernel; --kernel-name='*' takes any",
+        )
+    if not said.last:
+        return EnvironmentProblem(
+            "AI-PROF-043",
+            f"neither the profiler nor the application printed a word, and {folder} has no data",
+            rule="a collection leaves at least one launch",
+            fix="run the application alone, and check that it launches a kernel",
+        )
+    if request.mode.evidence is Evidence.MODELLED:
+        return EnvironmentProblem(
+            "AI-PROF-042",
+            f"the simulation left no instruction in {folder}{_last(said)}",
+            rule="the simulated program uses one device, and the simulator's runtime_camodel: it "
+            "is linked against it, or finds it on LD_LIBRARY_PATH",
+            fix="give --soc-version, and compile the kernel with more than -O0",
+        )
+    return EnvironmentProblem(
+        "AI-PROF-043",
+        f"{folder} has no data of a launch, and no reason was given{_last(said)}",
+        rule="a collection leaves at least one launch",
+        fix="check that the application launches a kernel on this device",
+    )
+
+
+def _in_words(status: int) -> str:
+    if status >= 0:
+        return f"exit code {status}"
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"
+
+
+def _last(said: Said) -> str:
+    return f"; its last line: {said.last[-1]}" if said.last else ""
