@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -19,6 +19,7 @@ from ascend_infer.reference_check import check_against_reference
 from ascend_infer.sampling import SamplingParams
 from ascend_infer.session import DTYPES, Session, SessionOptions, open_session
 from ascend_infer.simulation import SimulationOptions, simulating
+from ascend_infer.step_profile import FirstStepProfiled, ProfileOptions
 from ascend_infer.tokenizer import Tokenizer, load_tokenizer
 from graphs.device_api import device_api
 from graphs.kv_state import KvState
@@ -27,6 +28,9 @@ from graphs.verification import verify
 from kernels_npu import registry
 from kernels_npu.errors import AscendInferError, UsageError
 from kernels_npu.evidence import Evidence
+
+if TYPE_CHECKING:
+    from profiling.simulated import SimulatedRun
 
 #: Rounds of the eager/replay comparison in `generate --verify`;
 #: `ascend-infer verify model` does more.
@@ -53,6 +57,7 @@ class GenerateOptions:
     block_size: int = 128
     num_blocks: int = 0
     simulation: SimulationOptions = field(default_factory=SimulationOptions)
+    profile: ProfileOptions | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +84,7 @@ class GenerateResult:
     launches: dict[str, dict[str, int]]
     verify: dict[str, Any] | None
     evidence: Evidence
+    profile: SimulatedRun | None = None
 
     @property
     def passed(self) -> bool:
@@ -102,6 +108,7 @@ class GenerateResult:
             "graph": self.graph,
             "launches": self.launches,
             "verify": self.verify,
+            "profile": None if self.profile is None else self.profile.to_dict(),
             "evidence": str(self.evidence),
         }
 
@@ -129,6 +136,12 @@ def generate(options: GenerateOptions, reporter: Reporter | None = None) -> Gene
     for request in requests:
         check_request(request, source.config)
     device, settings = open_device(options.device), _session_options(options, prompts)
+    if options.profile is not None and device.name != "sim":
+        raise UsageError(
+            "AI-CLI-003",
+            f"--opprof profiles the simulated NPU, and the device is {device.name}",
+            fix="pass --device sim; on a host, collect with ascend-infer profile op",
+        )
     if options.verify:
         require_reference(source)
         if settings.graph and device_api(device.torch_device).supports_graphs:
@@ -141,6 +154,7 @@ def generate(options: GenerateOptions, reporter: Reporter | None = None) -> Gene
         session.runner.capture()
         # Warm-up launches before capture are not part of the decoding that is reported.
         launches.reset_launch_counts()
+        profiled = _profiled(session, options)
         report.stage("decode", total=options.max_new_tokens * len(requests))
         generations = session.engine.generate(
             requests, keep_logits=options.verify, on_token=lambda _key, _token: report.step()
@@ -157,7 +171,17 @@ def generate(options: GenerateOptions, reporter: Reporter | None = None) -> Gene
         launches=counts,
         verify=proof,
         evidence=device.evidence,
+        profile=None if profiled is None else profiled.result,
     )
+
+
+def _profiled(session: Session, options: GenerateOptions) -> FirstStepProfiled | None:
+    """Let the engine's next decode step be profiled, when that is asked for."""
+    if options.profile is None:
+        return None
+    profiled = FirstStepProfiled(session.runner, options.profile)
+    session.engine.runner = profiled
+    return profiled
 
 
 def graph_summary(session: Session) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from kernels_npu.errors import UsageError
 
 if TYPE_CHECKING:
     from ascend_infer.generation import GenerateOptions, GenerateResult
+    from ascend_infer.step_profile import ProfileOptions
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -27,6 +28,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     options.add_model(parser)
     _add_sampling(parser)
     _add_graphs(parser)
+    options.add_opprof(parser)
     options.add_simulation(parser)
     options.add_common(parser)
     parser.set_defaults(run=run)
@@ -46,6 +48,12 @@ def run(arguments: argparse.Namespace) -> int:
         output.print_json(result.to_dict())
     else:
         _print(result)
+    if arguments.opprof is not None and (result.profile is None or not result.profile.written):
+        from ascend_infer.step_profile import nothing_profiled
+
+        # What was decoded is on standard output already.
+        output.print_error(nothing_profiled(), as_json=False)
+        return 1
     return 0 if result.passed else 1
 
 
@@ -161,7 +169,19 @@ def _options(arguments: argparse.Namespace) -> GenerateOptions:
         block_size=arguments.block_size,
         num_blocks=arguments.num_blocks or 0,
         simulation=options.simulation(arguments),
+        profile=_profile(arguments),
     )
+
+
+def _profile(arguments: argparse.Namespace) -> ProfileOptions | None:
+    """Where the profile of a decode step goes, found out to be possible before anything runs."""
+    if arguments.opprof is None:
+        return None
+    from ascend_infer.step_profile import ProfileOptions
+    from profiling.simulated.tree import Tree
+
+    Tree(arguments.opprof).discard()
+    return ProfileOptions(folder=arguments.opprof, launches=arguments.opprof_launches)
 
 
 def _print(result: GenerateResult) -> None:
@@ -196,6 +216,14 @@ def _rows(result: GenerateResult) -> list[tuple[str, str, str]]:
         (f"launches {op}", ", ".join(f"{n} {name}" for name, n in by.items()), level)
         for op, by in result.launches.items()
     ]
+    if result.profile is not None and result.profile.written:
+        rows.append(
+            (
+                "profile of a step",
+                f"{result.profile.folder}: {result.profile.summary()}",
+                f"{level}, cycles modelled",
+            )
+        )
     return rows + _verification_rows(result.verify, level)
 
 

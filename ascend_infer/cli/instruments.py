@@ -1,4 +1,4 @@
-"""What `sim run` attaches to the launches of a script: a trace for Perfetto, and breakpoints."""
+"""What `sim run` attaches to the launches of a script: a trace, breakpoints, a profile."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ascend_infer.cli.options import integer
+from kernels_npu.errors import UsageError
 
 if TYPE_CHECKING:
     from kernels_npu.sim.tracing import TraceRecorder
+    from profiling.simulated import SimulatedRun
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=integer(1),
         default=8,
         metavar="N",
-        help="blocks of a launch that are written (default: the first 8)",
+        help="blocks of a launch in this trace or that of --opprof (default: the first 8)",
     )
     group.add_argument(
         "--trace-launches",
@@ -66,19 +68,14 @@ def debugged(arguments: argparse.Namespace) -> Iterator[None]:
     if not arguments.breakpoints and not arguments.break_commands:
         yield
         return
-    from kernels_npu.sim.config import configure, default_config, set_default_config
+    from kernels_npu.sim.config import configure_everywhere
     from kernels_npu.sim.debugger.breakpoints import Breakpoint
     from kernels_npu.sim.debugger.kernel_pdb import debugger
 
     points = tuple(map(Breakpoint.parse, arguments.breakpoints))
     debugger().commands_at_stop = list(arguments.break_commands)
-    before = default_config()
-    with configure(breakpoints=points) as config:
-        set_default_config(config)  # for threads that the script starts
-        try:
-            yield
-        finally:
-            set_default_config(before)
+    with configure_everywhere(breakpoints=points):
+        yield
     for problem in debugger().missed(points):
         print(problem, file=sys.stderr)
 
@@ -94,3 +91,26 @@ def instrumented(arguments: argparse.Namespace) -> Iterator[TraceRecorder | None
     limits = {"blocks": arguments.trace_blocks, "launches": arguments.trace_launches}
     with trace(arguments.trace, **limits) as recorder:
         yield recorder
+
+
+@contextlib.contextmanager
+def profiled(arguments: argparse.Namespace) -> Iterator[SimulatedRun | None]:
+    """Write a profile of the launches in the body, if asked for."""
+    if arguments.opprof is None:
+        yield None
+        return
+    if arguments.trace is not None:
+        raise UsageError(
+            "AI-CLI-003",
+            "--trace and --opprof both record what the pipes do",
+            fix="leave out --trace: the profile has a trace.json",
+        )
+    from profiling.simulated import profile_simulated
+
+    with profile_simulated(
+        arguments.opprof,
+        launches=arguments.opprof_launches,
+        blocks=arguments.trace_blocks,
+        command=sys.argv,
+    ) as run:
+        yield run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 
 from ascend_infer.devices import DEVICES, parse_device
 from ascend_infer.simulation import SimulationOptions
@@ -70,6 +71,25 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--num-blocks",
         type=integer(1),
         help="KV cache blocks (default: enough for all prompts at once)",
+    )
+
+
+def add_opprof(parser: argparse.ArgumentParser) -> None:
+    """`--opprof` with its limit."""
+    group = parser.add_argument_group("profile")
+    group.add_argument(
+        "--opprof",
+        type=Path,
+        metavar="DIR",
+        help="write what the simulated NPU counted as a profile in the layout of msprof op, into a "
+        "new folder: bytes, instructions and modelled cycles, never time",
+    )
+    group.add_argument(
+        "--opprof-launches",
+        type=integer(1),
+        default=64,
+        metavar="N",
+        help="launches that the profile takes (default: the first 64)",
     )
 
 

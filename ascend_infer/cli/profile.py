@@ -26,6 +26,18 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--top", type=options.integer(1), default=10, help="operators and kernels (default: 10)"
     )
     show.add_argument("--blocks", action="store_true", help="one row per core of each kernel, too")
+    show.add_argument(
+        "--chip",
+        metavar="NAME",
+        help="chip of the roofline and core usage, such as 910B3 (default: the simulated one, if "
+        "the profile names it)",
+    )
+    show.add_argument(
+        "--eager",
+        type=Path,
+        metavar="PATH",
+        help="profile of the same steps without graphs: what the graph saves",
+    )
     options.add_common(show)
     show.set_defaults(run=run_show)
 
@@ -36,10 +48,22 @@ def run_show(arguments: argparse.Namespace) -> int:
     from ascend_infer.cli.profile_json import as_json
     from ascend_infer.cli.profile_tables import ProfilePrinter
     from profiling import read_profile
+    from profiling.analysis import chip_of, eager_against_graph, profile_sentences
+    from profiling.devices import get_chip
 
+    named = None if arguments.chip is None else get_chip(arguments.chip)
+    eager = None if arguments.eager is None else read_profile(arguments.eager)
     profile = read_profile(arguments.path)
+    chip = named or chip_of(profile)
+    sentences = profile_sentences(profile)
+    if eager is not None:
+        sentences.append(eager_against_graph(eager, profile))
     if arguments.json:
-        output.print_json(as_json(profile, top=arguments.top))
+        told = as_json(profile, top=arguments.top, chip=chip)
+        output.print_json(told | {"sentences": [sentence.to_dict() for sentence in sentences]})
     else:
-        ProfilePrinter(profile, top=arguments.top, blocks=arguments.blocks).print()
+        printer = ProfilePrinter(
+            profile, top=arguments.top, blocks=arguments.blocks, chip=chip, sentences=sentences
+        )
+        printer.print()
     return 1 if profile.damaged else 0

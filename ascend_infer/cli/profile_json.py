@@ -8,17 +8,19 @@ from typing import Any
 
 from ascend_infer.cli.profile_tables import HIDDEN, SHOWN, files_of, ordered
 from profiling import analysis
+from profiling.devices import Chip
 from profiling.records import FileKind, OpProfile, Profile, Table, Tasks, Trace
 
 
-def as_json(profile: Profile, *, top: int) -> dict[str, Any]:
-    """All of it; of operators and tracks the largest `top`."""
+def as_json(profile: Profile, *, top: int, chip: Chip | None = None) -> dict[str, Any]:
+    """All of it; of operators and tracks the largest `top`. chip: of the rooflines."""
     columns = ("kind", "rows", "evidence", "file")
     return {
         "path": profile.path,
         "damaged": profile.damaged,
         "files": [dict(zip(columns, row, strict=True)) for row in files_of(profile)],
-        "kernels": [_kernel(kernel) for kernel in profile.kernels],
+        "kernels": [_kernel(kernel, chip) for kernel in profile.kernels],
+        "kernel_totals": [_kernel_total(total) for total in analysis.kernel_totals(profile)],
         "tasks": [_tasks(tasks, top) for tasks in profile.tasks],
         "tables": [_table(table) for table in profile.tables if table.kind in SHOWN],
         "traces": [_trace(trace, top) for trace in profile.traces],
@@ -27,7 +29,7 @@ def as_json(profile: Profile, *, top: int) -> dict[str, Any]:
     }
 
 
-def _kernel(kernel: OpProfile) -> dict[str, Any]:
+def _kernel(kernel: OpProfile, chip: Chip | None) -> dict[str, Any]:
     cores = analysis.core_times(kernel)
     basic = kernel.tables.get(FileKind.OP_BASIC_INFO)
     info = [] if basic is None else [basic.figure(r, k) for r in basic.rows[:1] for k in r]
@@ -40,7 +42,8 @@ def _kernel(kernel: OpProfile) -> dict[str, Any]:
             {
                 "core": use.side,
                 "pipe": use.pipe,
-                "active_us": use.total_us,
+                "active": use.total,
+                "unit": use.unit,
                 "of_core_time": use.share,
                 "busiest": use.busiest.to_dict(),
             }
@@ -51,11 +54,60 @@ def _kernel(kernel: OpProfile) -> dict[str, Any]:
                 "block": core.block,
                 "core": core.core,
                 "time": core.time.to_dict(),
-                "pipes_us": {pipe: figure.value for pipe, figure in core.pipes.items()},
+                "pipes": {pipe: figure.value for pipe, figure in core.pipes.items()},
             }
             for core in cores
         ],
-        "sentences": [sentence.to_dict() for sentence in analysis.kernel_sentences(kernel)],
+        "traffic": _traffic(kernel),
+        "roofline": _roofline(kernel, chip),
+        "sentences": [s.to_dict() for s in analysis.kernel_sentences(kernel, chip)],
+    }
+
+
+def _kernel_total(total: analysis.KernelTotal) -> dict[str, Any]:
+    return {
+        "name": total.name,
+        "evidence": str(total.evidence),
+        "launches": total.launches,
+        "gm_bytes": total.gm_bytes,
+        "length": total.length,
+        "unit": total.unit,
+    }
+
+
+def _traffic(kernel: OpProfile) -> dict[str, Any] | None:
+    traffic = analysis.traffic_of(kernel)
+    if traffic is None:
+        return None
+    return {
+        "read_bytes": traffic.read,
+        "written_bytes": traffic.written,
+        "paths": dict(traffic.paths),
+        "evidence": str(traffic.whole.evidence),
+    }
+
+
+def _roofline(kernel: OpProfile, chip: Chip | None) -> dict[str, Any] | None:
+    roofline = None if chip is None else analysis.roofline_of(kernel, chip)
+    if roofline is None:
+        return None
+    return {
+        "chip": roofline.chip.name,
+        "unit": roofline.unit,
+        "operations": dict(roofline.operations),
+        "intensity": roofline.intensity,
+        "achieved": roofline.achieved,
+        "usage": roofline.usage,
+        "ceilings": [
+            {
+                "unit": ceiling.unit,
+                "dtype": ceiling.dtype,
+                "rate": ceiling.rate,
+                "bound": ceiling.bound,
+                "of": ceiling.of.to_dict(),
+            }
+            for ceiling in roofline.ceilings
+        ],
     }
 
 
@@ -110,5 +162,7 @@ def _trace(trace: Trace, top: int) -> dict[str, Any]:
         "evidence": str(trace.evidence),
         "spans": len(trace.spans),
         "others": trace.others,
+        "unit": trace.unit,
         "tracks": [asdict(track) for track in analysis.track_totals(trace)[:top]],
+        "sentences": [s.to_dict() for s in analysis.trace_sentences(trace)],
     }

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ascend_infer.cli import output
 from kernels_npu.errors import SourceLocation
 from profiling import analysis
 from profiling.analysis import Sentence
+from profiling.analysis.figures import amount, number
+from profiling.analysis.kernel_totals import LENGTHS
+from profiling.devices import Chip
 from profiling.manifest import Manifest
 from profiling.records import FileKind, OpProfile, Profile, Row, Table, Tasks, Trace
 
@@ -50,20 +53,33 @@ class ProfilePrinter:
         profile: what was read.
         top: rows per table.
         blocks: whether to print one row per core of each kernel, too.
+        chip: of rooflines and core usage; without it they are left out.
+        sentences: about the profile as a whole.
     """
 
-    def __init__(self, profile: Profile, *, top: int, blocks: bool) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        top: int,
+        blocks: bool,
+        chip: Chip | None = None,
+        sentences: Sequence[Sentence] = (),
+    ) -> None:
         self._profile = profile
+        self._chip = chip
+        self._sentences = sentences
         self._top = top
         self._blocks = blocks
 
     def print(self) -> None:
         """Everything on standard output."""
         self.print_summary()
+        self._print_sentences(self._sentences)
         profile = self._profile
-        for kernel in profile.kernels[: self._top]:
+        for kernel in analysis.longest_launches(profile)[: self._top]:
             self._print_pipes(kernel)
-            self._print_sentences(analysis.kernel_sentences(kernel))
+            self._print_sentences(analysis.kernel_sentences(kernel, self._chip))
         for tasks in profile.tasks:
             self._print_operators(tasks)
             self._print_sentences(analysis.task_sentences(tasks))
@@ -80,18 +96,21 @@ class ProfilePrinter:
     def print_summary(self) -> None:
         """The files with their origin, and the kernels."""
         files = [(*row[:-1], self._short(row[-1])) for row in files_of(self._profile)]
-        output.print_table(
-            f"files of {self._profile.path}",
-            ("kind", "rows", "evidence", "file"),
-            files,
-            note="\n".join(map(_origin, self._profile.manifests)),
+        self._print_top(
+            f"files of {self._profile.path}", ("kind", "rows", "evidence", "file"), files
         )
+        for manifest in self._profile.manifests:
+            print(_origin(manifest))
         if self._profile.kernels:
             self._print_kernels()
 
     def _print_kernels(self) -> None:
-        columns = ("kernel", "type", "task us", "blocks", "MHz", "evidence", "folder")
-        self._print_top("kernels", columns, map(_kernel, self._profile.kernels))
+        totals = analysis.kernel_totals(self._profile)
+        if len(totals) < len(self._profile.kernels):
+            columns = ("kernel", "launches", "GM bytes", "length", "evidence")
+            self._print_top("launches by kernel", columns, map(_total, totals))
+        of_launch = ("kernel", "type", "length", "blocks", "MHz", "GM bytes", "evidence", "folder")
+        self._print_top("kernels", of_launch, map(_kernel, self._profile.kernels))
 
     def _print_pipes(self, kernel: OpProfile) -> None:
         cores = analysis.core_times(kernel)
@@ -99,12 +118,12 @@ class ProfilePrinter:
             return
         output.print_table(
             f"pipes of {kernel.name} ({kernel.folder})",
-            ("core", "pipe", "active us", "of core time", "busiest us", "where"),
+            ("core", "pipe", "active", "of core time", "busiest", "where"),
             [
                 (
                     use.side,
                     use.pipe,
-                    f"{use.total_us:,.3f}",
+                    amount(use.total, use.unit),
                     f"{use.share:.1%}",
                     _number(use.busiest.value),
                     self._place(use.busiest.where),
@@ -116,7 +135,7 @@ class ProfilePrinter:
             pipes = sorted({pipe for core in cores for pipe in core.pipes})
             output.print_table(
                 f"cores of {kernel.name} ({kernel.folder})",
-                ("block", "core", "time us", *(f"{pipe} us" for pipe in pipes)),
+                ("block", "core", f"length in {cores[0].unit}", *pipes),
                 [
                     (
                         core.block,
@@ -158,12 +177,13 @@ class ProfilePrinter:
     def _print_trace(self, trace: Trace) -> None:
         self._print_top(
             f"tracks of {self._short(trace.file)} ({trace.evidence})",
-            ("process", "track", "spans", "total us", "share"),
+            ("process", "track", "spans", f"total in {trace.unit}", "share"),
             (
-                (t.process, t.track, f"{t.spans:,}", _number(t.total_us), f"{t.share:.1%}")
+                (t.process, t.track, f"{t.spans:,}", _number(t.total), f"{t.share:.1%}")
                 for t in analysis.track_totals(trace)
             ),
         )
+        self._print_sentences(analysis.trace_sentences(trace))
 
     def _print_top(
         self, title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]
@@ -199,14 +219,38 @@ def _origin(manifest: Manifest) -> str:
 def _kernel(kernel: OpProfile) -> tuple[str, ...]:
     info = kernel.info
     if info is None:
-        return (kernel.name, "", "NA", "NA", "", "", kernel.folder)
+        return (kernel.name, "", "NA", "NA", "", _bytes(kernel), "", kernel.folder)
     blocks = _number(info.block_dim)
     if info.mix_block_dim is not None:
         blocks += f" + {_number(info.mix_block_dim)}"
     frequency = f"{_number(info.current_freq_mhz)}/{_number(info.rated_freq_mhz)}"
     evidence = str(kernel.tables[FileKind.OP_BASIC_INFO].columns[0].evidence)
-    duration = _number(info.task_duration_us)
-    return (info.name, info.op_type, duration, blocks, frequency, evidence, kernel.folder)
+    length = next((f for key in LENGTHS if (f := kernel.info_figure(key)) is not None), None)
+    return (
+        info.name,
+        info.op_type,
+        "NA" if length is None else amount(number(length), length.unit),
+        blocks,
+        frequency,
+        _bytes(kernel),
+        evidence,
+        kernel.folder,
+    )
+
+
+def _bytes(kernel: OpProfile) -> str:
+    traffic = analysis.traffic_of(kernel)
+    return "NA" if traffic is None else f"{traffic.total:,.0f}"
+
+
+def _total(total: analysis.KernelTotal) -> tuple[str, ...]:
+    return (
+        total.name,
+        f"{total.launches:,}",
+        "NA" if total.gm_bytes is None else f"{total.gm_bytes:,.0f}",
+        "NA" if total.length is None else amount(total.length, total.unit),
+        str(total.evidence),
+    )
 
 
 def _number(value: object) -> str:

@@ -54,6 +54,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     # A script has a verdict of its own, and both are wanted: its values, and what was found.
     options.add_simulation(parser, on_finding="report")
     instruments.add_options(parser)
+    options.add_opprof(parser)
     options.add_common(parser)
     parser.add_argument("script", metavar="SCRIPT")
     parser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER)
@@ -85,11 +86,12 @@ def run(arguments: argparse.Namespace) -> int:
         collect_report() as report,
         instruments.debugged(arguments),
         instruments.instrumented(arguments) as tracer,
+        instruments.profiled(arguments) as profiled,
     ):
         exit_code, error = _execute(arguments)
     ending = _ending(exit_code, error)
     script_exit_code = exit_code
-    if exit_code == 0 and report.failed:
+    if exit_code == 0 and (report.failed or (profiled is not None and not profiled.written)):
         exit_code = 1
     result = {
         "script": arguments.script,
@@ -99,6 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
         "ended_with": ending or None,
         "precise": arguments.precise,
         "trace": None if tracer is None else tracer.to_dict(),
+        "profile": None if profiled is None else profiled.to_dict(),
         **report.to_dict(),
     }
     if arguments.json:
@@ -109,6 +112,12 @@ def run(arguments: argparse.Namespace) -> int:
             print("precise: float16 and bfloat16 values were kept in float32, as no device does")
         if tracer is not None:
             print(f"trace {tracer.file.path}: {tracer.summary()}")
+        if profiled is not None and profiled.written:
+            print(f"profile {profiled.folder}: {profiled.summary()}")
+    if profiled is not None and not profiled.written:
+        from ascend_infer.step_profile import nothing_profiled
+
+        output.print_error(nothing_profiled(), as_json=False)
     if report_file is not None:
         try:
             _write(report_file, result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from profiling.analysis.figures import amount, number
 from profiling.analysis.pipes import (
     COMPUTE_PIPES,
     CORES,
@@ -12,9 +13,12 @@ from profiling.analysis.pipes import (
     core_times,
     pipe_use,
 )
+from profiling.analysis.roofline_sentences import roofline_sentences
 from profiling.analysis.sentence import Sentence
+from profiling.analysis.usage_sentences import core_usage_sentences, packet_sentences
+from profiling.devices import Chip
 from profiling.records.kernel import OpProfile
-from profiling.records.table import Figure, FileKind
+from profiling.records.table import FileKind
 
 #: The vendor tool's limits: a pipe that is active longer decides; a slower clock and a wider spread
 #: of the cores' times are reported.
@@ -24,22 +28,41 @@ WIDE_SPREAD = 0.10
 #: Ours: a tenth of the vector pipe's time lost to conflicts is worth another layout.
 MANY_CONFLICTS = 0.10
 
+#: What vector instructions wait for, by the column that counts it, and what helps.
+_CONFLICTS = {
+    "bankgroup": (
+        "operands in one bank or bank group",
+        "32-byte blocks go to the bank groups in turn: move one operand by 32 bytes",
+    ),
+    "bank": (
+        "operands in one bank",
+        "move one operand by a bank (4 KiB in the platform files of A2, A3 and A5)",
+    ),
+    "resc": ("a unit that another instruction holds", "interleave instructions of other kinds"),
+    "mte": ("moves that use UB at the same time", "let loads write another bank, or overlap less"),
+}
 _NAMES = {"aic": "cube cores", "aiv": "vector cores"}
 
 
-def kernel_sentences(kernel: OpProfile) -> list[Sentence]:
-    """Everything that can be said about a kernel, in a fixed order."""
+def kernel_sentences(kernel: OpProfile, chip: Chip | None = None) -> list[Sentence]:
+    """Everything that can be said about a kernel, in a fixed order.
+
+    chip: which one it ran on, or was simulated for; the files do not name it, and without it there
+    is no roofline.
+    """
     cores = core_times(kernel)
     sides = [[core for core in cores if core.side == side] for side in CORES]
     # The cores that run longest decide how long the task takes; the others' limits are no advice.
-    sides.sort(key=lambda ours: max((core.time_us for core in ours), default=0.0), reverse=True)
+    sides.sort(key=lambda ours: max((core.length for core in ours), default=0.0), reverse=True)
     told = list(_clock(kernel))
+    if chip is not None:
+        told += [*roofline_sentences(kernel, chip), *core_usage_sentences(kernel, chip)]
     for decisive, ours in zip((True, False), sides, strict=True):
         if ours:
             told += [*_bound(ours, decisive), *_overlap(ours), *_balance(ours, kernel)]
     if kernel.info is not None and kernel.info.is_mix:
         told += _ratio_trap(cores, kernel)
-    return [*told, *_cache(kernel), *_conflicts(kernel)]
+    return [*told, *packet_sentences(kernel), *_cache(kernel), *_conflicts(kernel)]
 
 
 def _clock(kernel: OpProfile) -> Iterator[Sentence]:
@@ -59,7 +82,7 @@ def _clock(kernel: OpProfile) -> Iterator[Sentence]:
 
 
 def _bound(cores: Sequence[CoreTime], decisive: bool) -> Iterator[Sentence]:
-    """The part of the vendor's verdict that needs no roofline."""
+    """The busiest pipe: all of the vendor's verdict that needs no chip."""
     use = pipe_use(list(cores))
     if not use:
         return
@@ -78,7 +101,7 @@ def _bound(cores: Sequence[CoreTime], decisive: bool) -> Iterator[Sentence]:
         text=f"{_NAMES[busiest.side]}: {busiest.pipe} was active {busiest.share:.1%} of the cores' "
         f"time; {cause}",
         rule=f"over {BUSY_PIPE:.0%} a pipe of data or of arithmetic is called the cause, as in "
-        "msopprof, which compares with the roofline first; the files do not name the chip",
+        "msopprof, which compares with the roofline first (topic verdict, for a known chip)",
         refs=(busiest.busiest, max(times, key=number)),
         flagged=decisive and busiest.share > BUSY_PIPE,
     )
@@ -86,20 +109,20 @@ def _bound(cores: Sequence[CoreTime], decisive: bool) -> Iterator[Sentence]:
 
 def _overlap(cores: Sequence[CoreTime]) -> Iterator[Sentence]:
     """Of the core that ran longest: what the sum of its pipes proves."""
-    core = max(cores, key=lambda core: core.time_us)
+    core = max(cores, key=lambda core: core.length)
     pipes = {p: f for p, f in core.pipes.items() if p != "scalar" and number(f)}
-    if len(pipes) < 2 or not core.time_us:
+    if len(pipes) < 2 or not core.length:
         return
     total = sum(map(number, pipes.values()))
     listed = " + ".join(pipes)
-    if total > core.time_us:
-        what = f"at least {total - core.time_us:.3f} us of it overlap"
+    if total > core.length:
+        what = f"at least {amount(total - core.length, core.unit)} of it overlap"
     else:
-        what = f"for at least {core.time_us - total:.3f} us none of them was active"
+        what = f"for at least {amount(core.length - total, core.unit)} none of them was active"
     yield Sentence(
         topic="overlap",
-        text=f"block {core.block or '-'} {core.core}: {listed} add up to {total:.3f} us in "
-        f"{core.time_us:.3f} us: {what}",
+        text=f"block {core.block or '-'} {core.core}: {listed} add up to "
+        f"{amount(total, core.unit)} in {amount(core.length, core.unit)}: {what}",
         rule="active times that add up to more than the core's time must overlap; to less, gaps",
         refs=(core.time, *pipes.values()),
     )
@@ -108,20 +131,21 @@ def _overlap(cores: Sequence[CoreTime]) -> Iterator[Sentence]:
 def _balance(cores: Sequence[CoreTime], kernel: OpProfile) -> Iterator[Sentence]:
     if len(cores) < 2:
         return
-    slowest = max(cores, key=lambda core: core.time_us)
-    fastest = min(cores, key=lambda core: core.time_us)
-    if not slowest.time_us:
+    slowest = max(cores, key=lambda core: core.length)
+    fastest = min(cores, key=lambda core: core.length)
+    if not slowest.length:
         return
-    spread = 1 - fastest.time_us / slowest.time_us
-    mean = sum(core.time_us for core in cores) / len(cores)
+    spread = 1 - fastest.length / slowest.length
+    mean, unit = sum(core.length for core in cores) / len(cores), slowest.unit
     even = spread <= WIDE_SPREAD
     launched = kernel.info_figure("block_dim")
     blocks = len({core.block for core in cores})
     partly = launched is not None and blocks < number(launched)
     yield Sentence(
         topic="balance",
-        text=f"{_NAMES[slowest.side]}: {len(cores)} ran between {fastest.time_us:.3f} and "
-        f"{slowest.time_us:.3f} us, {mean:.3f} on average: "
+        text=f"{_NAMES[slowest.side]}: {len(cores)} ran between "
+        f"{amount(fastest.length, unit)} and {amount(slowest.length, unit)}, "
+        f"{amount(mean, unit)} on average: "
         + ("balanced" if even else f"the fastest took {spread:.0%} less than the slowest")
         + (f"; the file has {blocks} of the task's blocks only" if partly else ""),
         rule=f"a spread over {WIDE_SPREAD:.0%} of the longest time is unbalanced, as in msopprof",
@@ -138,15 +162,15 @@ def _ratio_trap(cores: Sequence[CoreTime], kernel: OpProfile) -> Iterator[Senten
         return
     core, pipe = max(ratios, key=lambda pair: number(pair[0].ratios[pair[1]]))
     ratio, active = core.ratios[pipe], core.pipes[pipe]
-    if not number(ratio) or not core.time_us:
+    if not number(ratio) or not core.length:
         return
     whole = number(active) / number(ratio)
-    if abs(whole / core.time_us - 1) < 0.01:
+    if abs(whole / core.length - 1) < 0.01:
         return
     yield Sentence(
         topic="ratios",
         text=f"{ratio.key} is {ratio.value} because {number(active):.3f} us are divided by "
-        f"{whole:.3f} us; of the core's own {core.time_us:.3f} us it is {core.share(pipe):.1%}",
+        f"{whole:.3f} us; of the core's own {core.length:.3f} us it is {core.share(pipe):.1%}",
         rule="of mix kernels msopprof divides by the task's duration (whole microseconds of it, in "
         "the files seen), unless KernelScale is collected; sentences here use the cores' times",
         refs=(ratio, active, core.time, task),
@@ -174,25 +198,29 @@ def _cache(kernel: OpProfile) -> Iterator[Sentence]:
 
 def _conflicts(kernel: OpProfile) -> Iterator[Sentence]:
     found = [
-        figure
+        (row, figure)
         for side in CORES
-        for _, figure in kernel.figures(FileKind.CONFLICT, f"{side}_vec_total_cflt_ratio")
+        for row, figure in kernel.figures(FileKind.CONFLICT, f"{side}_vec_total_cflt_ratio")
     ]
     if not found:
         return
-    worst = max(found, key=number)
-    if number(worst) > MANY_CONFLICTS:
-        yield Sentence(
-            topic="conflicts",
-            text=f"{number(worst):.1%} of the time vector instructions waited for UB: operands in "
-            "one bank or bank group",
-            rule=f"over {MANY_CONFLICTS:.0%}; move one operand by 32 bytes, or by a bank group",
-            refs=(worst,),
-            flagged=True,
-        )
-
-
-def number(figure: Figure) -> float:
-    """A figure's value; figures without one are not cited."""
-    value = figure.value
-    return float(value) if isinstance(value, (int, float)) else 0.0
+    row, worst = max(found, key=lambda pair: number(pair[1]))
+    if number(worst) <= MANY_CONFLICTS:
+        return
+    table = kernel.tables[FileKind.CONFLICT]
+    parts = [
+        table.figure(row, key)
+        for kind in _CONFLICTS
+        if (key := worst.key.replace("total", kind)) in table.by_key
+    ]
+    largest = max(parts, key=number, default=None)
+    kind = "" if largest is None or not number(largest) else largest.key.split("_")[2]
+    cause, fix = _CONFLICTS.get(kind, _CONFLICTS["bankgroup"])
+    yield Sentence(
+        topic="conflicts",
+        text=f"{number(worst):.1%} of the time vector instructions waited for UB"
+        + (f", {number(largest):.1%} for {cause}" if kind else f": {cause}"),
+        rule=f"over {MANY_CONFLICTS:.0%} (our limit); {fix}",
+        refs=(worst, largest) if kind and largest is not None else (worst,),
+        flagged=True,
+    )

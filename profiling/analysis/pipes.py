@@ -1,10 +1,11 @@
-"""How long the pipes of each core of a kernel were active."""
+"""How long the pipes of each core of a kernel were active: in time, or in modelled cycles."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from profiling.analysis.figures import number
 from profiling.records.kernel import OpProfile
 from profiling.records.table import Figure, FileKind, Row, Table
 
@@ -14,6 +15,8 @@ PIPES = ("cube", "vec", "scalar", "mte1", "mte2", "mte3", "fixpipe")
 #: Pipes that move data, and pipes that compute, as the vendor's tool divides them.
 MEMORY_PIPES = frozenset({"mte1", "mte2", "mte3", "fixpipe"})
 COMPUTE_PIPES = frozenset({"cube", "vec"})
+#: Columns of a core's and of a pipe's length; simulated launches have no time.
+_LENGTHS = (("time_us", "time_us"), ("total_cycles", "cycles"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +27,8 @@ class CoreTime:
         block: its number; empty on chips without block rows.
         core: `cube0`, `vector0`, `vector1`; `aicore` on chips without block rows.
         side: `aic` or `aiv`, whose columns are the core's.
-        time: how long it ran.
-        pipes: how long each pipe was active, in microseconds.
+        time: how long it ran, in microseconds or in modelled cycles.
+        pipes: how long each pipe was active, in the same unit.
         ratios: what the file says as `*_ratio`. Of a mix kernel this is a share of the task.
     """
 
@@ -37,13 +40,18 @@ class CoreTime:
     ratios: dict[str, Figure]
 
     @property
-    def time_us(self) -> float:
-        """How long it ran."""
-        return _number(self.time)
+    def length(self) -> float:
+        """How long it ran, in `unit`."""
+        return number(self.time)
+
+    @property
+    def unit(self) -> str:
+        """`us`, or `cycles` of a model."""
+        return self.time.unit
 
     def share(self, pipe: str) -> float:
         """The pipe's part of the core's own time, which a mix kernel's ratio is not."""
-        return _number(self.pipes[pipe]) / self.time_us if self.time_us else 0.0
+        return number(self.pipes[pipe]) / self.length if self.length else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,20 +61,22 @@ class PipeUse:
     Args:
         side: `aic` or `aiv`.
         pipe: which.
-        total_us: active time, over all cores.
+        total: active time or modelled cycles, over all cores.
+        unit: of the total.
         share: of the cores' own time.
         busiest: the core with the longest active time.
     """
 
     side: str
     pipe: str
-    total_us: float
+    total: float
+    unit: str
     share: float
     busiest: Figure
 
 
 def core_times(kernel: OpProfile) -> list[CoreTime]:
-    """Every core that PipeUtilization has a time of, in the order of the file."""
+    """Every core that PipeUtilization has a time or cycles of, in the order of the file."""
     table = kernel.tables.get(FileKind.PIPE)
     if table is None:
         return []
@@ -78,18 +88,19 @@ def pipe_use(cores: list[CoreTime]) -> list[PipeUse]:
     used = []
     for side in CORES:
         ours = [core for core in cores if core.side == side]
-        whole = sum(core.time_us for core in ours)
+        whole = sum(core.length for core in ours)
         for pipe in PIPES:
             figures = [core.pipes[pipe] for core in ours if pipe in core.pipes]
-            total = sum(map(_number, figures))
+            total = sum(map(number, figures))
             if total > 0:
                 used.append(
                     PipeUse(
                         side=side,
                         pipe=pipe,
-                        total_us=total,
+                        total=total,
+                        unit=ours[0].unit,
                         share=total / whole if whole else 0.0,
-                        busiest=max(figures, key=_number),
+                        busiest=max(figures, key=number),
                     )
                 )
     return sorted(used, key=lambda use: -use.share)
@@ -97,16 +108,17 @@ def pipe_use(cores: list[CoreTime]) -> list[PipeUse]:
 
 def _cores(table: Table, row: Row) -> Iterator[CoreTime]:
     for side in CORES:
-        if row.number(f"{side}_time_us") is None:
-            continue
-        yield CoreTime(
-            block=row.text("block_id"),
-            core=row.text("sub_block_id") or "aicore",
-            side=side,
-            time=table.figure(row, f"{side}_time_us"),
-            pipes=_figures(table, row, side, "time_us"),
-            ratios=_figures(table, row, side, "ratio"),
-        )
+        for of_core, of_pipe in _LENGTHS:
+            if row.number(f"{side}_{of_core}") is not None:
+                yield CoreTime(
+                    block=row.text("block_id"),
+                    core=row.text("sub_block_id") or "aicore",
+                    side=side,
+                    time=table.figure(row, f"{side}_{of_core}"),
+                    pipes=_figures(table, row, side, of_pipe),
+                    ratios=_figures(table, row, side, "ratio"),
+                )
+                break
 
 
 def _figures(table: Table, row: Row, side: str, what: str) -> dict[str, Figure]:
@@ -114,8 +126,3 @@ def _figures(table: Table, row: Row, side: str, what: str) -> dict[str, Figure]:
     return {
         pipe: table.figure(row, key) for pipe, key in keys.items() if row.number(key) is not None
     }
-
-
-def _number(figure: Figure) -> float:
-    value = figure.value
-    return float(value) if isinstance(value, (int, float)) else 0.0

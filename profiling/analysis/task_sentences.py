@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from profiling.analysis.graphs import graph_sentences
 from profiling.analysis.operators import OperatorTotal, operator_totals
 from profiling.analysis.sentence import Sentence
 from profiling.analysis.steps import StepUse, is_communication, step_use
@@ -34,6 +35,7 @@ def task_sentences(tasks: Tasks) -> list[Sentence]:
         *_top(totals),
         *_on_the_cpu(totals),
         *_conversions(totals),
+        *graph_sentences(tasks),
     ]
 
 

@@ -17,14 +17,16 @@ class TrackTotal:
     Args:
         process, track: as the trace names them.
         spans: how many.
-        total_us: of their durations; None in a simulator's trace, whose time is a model's.
+        total: of their durations; None in traces that show a model's result as time.
+        unit: of the total: `us` or `cycles`.
         share: of the durations on all tracks.
     """
 
     process: str
     track: str
     spans: int
-    total_us: float | None
+    total: float | None
+    unit: str
     share: float
 
 
@@ -35,13 +37,14 @@ def track_totals(trace: Trace) -> list[TrackTotal]:
         durations[span.process, span.track].append(span.duration)
     sums = {track: sum(spans, Decimal(0)) for track, spans in durations.items()}
     whole = sum(sums.values())
-    measured = trace.evidence is Evidence.NPU_MEASURED
+    shown = trace.evidence is Evidence.NPU_MEASURED or trace.unit == "cycles"
     return [
         TrackTotal(
             process=process,
             track=track,
             spans=len(durations[process, track]),
-            total_us=float(total) if measured else None,
+            total=float(total) if shown else None,
+            unit=trace.unit,
             share=float(total / whole) if whole else 0.0,
         )
         for (process, track), total in sorted(sums.items(), key=lambda item: -item[1])

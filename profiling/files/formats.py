@@ -62,6 +62,11 @@ _TEXT_KEYS = frozenset(
     ]
 )
 
+#: Where names come from that no profiler writes.
+_SIMULATED_SOURCE = "profiling.simulated, counters of the simulated NPU"
+#: What follows from the constants of a cost model where bytes and instructions are counted.
+_MODELLED = frozenset({Quantity.CYCLES, Quantity.RATIO})
+
 #: Figures of a device file that are not measured there.
 _EVIDENCE = (
     (re.compile(r"^rated_freq$"), Evidence.VENDOR_REPORTED),
@@ -83,6 +88,7 @@ class Format:
         quantities: where the name alone does not tell.
         evidence: of its figures.
         multiline: whether cells hold line ends.
+        simulated: lists like `columns`, of names that only simulated launches have.
     """
 
     kind: FileKind
@@ -94,11 +100,15 @@ class Format:
     quantities: Mapping[str, Quantity] = field(default_factory=dict)
     evidence: Evidence = Evidence.NPU_MEASURED
     multiline: bool = False
+    simulated: tuple[str, ...] = ()
 
     @cached_property
     def known(self) -> frozenset[str]:
         """The keys of all its columns."""
-        names = (name for line in self.columns for name in line.split(","))
+        return self._keys(self.columns) | self._keys(self.simulated)
+
+    def _keys(self, lists: tuple[str, ...]) -> frozenset[str]:
+        names = (name for line in lists for name in line.split(","))
         return frozenset(self.key(name) for name in names if name.strip())
 
     def key(self, name: str) -> str:
@@ -113,16 +123,20 @@ class Format:
         quantity = self.quantities.get(key) or quantity_of(key, known=known)
         evidence = next((e for p, e in _EVIDENCE if p.search(key)), self.evidence)
         if evidence is Evidence.NPU_MEASURED:
-            evidence = measured
+            by_model = measured is Evidence.SIMULATED and quantity in _MODELLED
+            evidence = Evidence.MODELLED if by_model else measured
         return Column(
             name=name,
             key=key,
             quantity=quantity,
             unit=UNITS.get(quantity, ""),
             known=known,
-            source=self.source if known else "",
+            source=self._source(key) if known else "",
             evidence=evidence,
         )
+
+    def _source(self, key: str) -> str:
+        return _SIMULATED_SOURCE if key in self._keys(self.simulated) else self.source
 
     def fits(self, keys: frozenset[str]) -> bool:
         """Whether a header with `keys` can be one of this kind."""

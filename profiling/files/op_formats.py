@@ -10,6 +10,7 @@ from profiling.records.table import FileKind
 
 _SOURCE = "Ascend/msopprof, metric_csv_header.h"
 _BLOCK = "block_id,sub_block_id,aic_time(us),aic_total_cycles,aiv_time(us),aiv_total_cycles"
+_PIPES = "cube vec scalar mte1 mte2 mte3 fixpipe"
 
 
 def _any_of(*keys: str) -> tuple[frozenset[str], ...]:
@@ -28,6 +29,7 @@ BASIC_INFO = Format(
         "Op Name,Op Type,Task Duration(us),Block Dim,Mix Block Dim,Device Id,Pid,Current Freq,"
         "Rated Freq",
     ),
+    simulated=("Task Cycles",),
     needs=("op_name", "op_type", "task_duration_us", "block_dim"),
     tells=(
         frozenset({"op_name", "task_duration_us", "current_freq"}),
@@ -41,8 +43,8 @@ METRIC_FORMATS = (
         source=_SOURCE,
         columns=(
             _BLOCK,
-            _both("{}_{}_time(us)", "cube vec scalar mte1 mte2 mte3 fixpipe"),
-            _both("{}_{}_ratio", "cube vec scalar mte1 mte2 mte3 fixpipe"),
+            _both("{}_{}_time(us)", _PIPES),
+            _both("{}_{}_ratio", _PIPES),
             _both("{}_{}_active_bw(GB/s)", "mte1 mte2 mte3 fixpipe"),
             _both("{}_{}", "icache_miss_rate"),
             # since CANN 9.0
@@ -50,8 +52,14 @@ METRIC_FORMATS = (
             _both("{}_scalar_{}_stall_time(us)", "mte1 mte2 mte3 cube vector"),
             _both("{}_scalar_wait_id{}_time(us)", " ".join(map(str, range(16)))),
         ),
+        simulated=tuple(_both(f"{{}}_{{}}_{what}", _PIPES) for what in ("cycles", "instructions")),
         needs=("aic_time_us",),
-        tells=_any_of("aic_icache_miss_rate", "aiv_icache_miss_rate", "aic_scalar_time_us"),
+        tells=_any_of(
+            "aic_icache_miss_rate",
+            "aiv_icache_miss_rate",
+            "aic_scalar_time_us",
+            "aic_scalar_cycles",
+        ),
     ),
     Format(
         kind=FileKind.ARITHMETIC,
@@ -119,7 +127,9 @@ METRIC_FORMATS = (
             "L1_to_GM_datas(KB)(estimate),L1_to_GM_bw_usage_rate(%)(estimate)",
         ),
         needs=("aic_time_us",),
-        tells=_any_of("aic_main_mem_read_bw_gbps", "aiv_main_mem_read_bw_gbps"),
+        tells=_any_of(
+            "aic_main_mem_read_bw_gbps", "aiv_main_mem_read_bw_gbps", "gm_to_ub_datas_kb"
+        ),
     ),
     Format(
         kind=FileKind.MEMORY_L0,

@@ -6,6 +6,7 @@ one kernel on one device that folder is the root. So the folder decides, however
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,6 +17,7 @@ from profiling.records.note import Note, Notes
 from profiling.records.table import FileKind, Table
 
 _OF_A_KERNEL = frozenset({FileKind.OP_BASIC_INFO, *METRICS})
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def kernels_of(files: Iterable[tuple[Source, Table]], notes: Notes) -> Iterator[OpProfile]:
@@ -24,11 +26,18 @@ def kernels_of(files: Iterable[tuple[Source, Table]], notes: Notes) -> Iterator[
     for source, table in files:
         if table.kind in _OF_A_KERNEL:
             folders[source.folder].append((source, table))
-    for folder, inside in sorted(folders.items()):
+    for folder, inside in sorted(folders.items(), key=lambda item: _numeric(item[0])):
         name = "/".join(folder) or "."
         for tables in _launches(name, inside, notes):
             info = tables.get(FileKind.OP_BASIC_INFO)
             yield OpProfile(folder=name, info=info_of(info) if info else None, tables=tables)
+
+
+def _numeric(folder: tuple[str, ...]) -> list[tuple[bool, int, str]]:
+    """A key by which launch 10 comes after launch 9."""
+    return [
+        (False, int(part), "") if _NUMBER.fullmatch(part) else (True, 0, part) for part in folder
+    ]
 
 
 def _launches(

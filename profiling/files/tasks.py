@@ -33,6 +33,7 @@ _LABELS = {
     "core": ("core",),
     "step": ("step_id",),
     "device": ("device_id",),
+    "model": ("model_id",),
 }
 _TIMES = ("start_us", "duration_us", "wait_us")
 KEYS = (*_TIMES, *(key for keys in _LABELS.values() for key in keys))

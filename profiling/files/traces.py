@@ -16,8 +16,10 @@ from profiling.files.text import decode
 from profiling.records.note import Note, Notes, Severity
 from profiling.records.trace import Span, Trace
 
-#: The processes of simulated cores: `core0.veccore1`, `core3.cubecore0`.
+#: The processes of cores in the vendor's simulator (`core0.veccore1`, `core3.cubecore0`), whose
+#: time is a model's, and in ours (`rms_norm #0 block 3 AIV1`), whose axis is modelled cycles.
 _SIMULATED_CORE = re.compile(r"core\d+\.(vec|cube)core\d+")
+_CORE_IN_CYCLES = re.compile(r"#\d+ block \d+ (AIC|AIV[01])$")
 _EVENTS = re.compile(r'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(r"[\s,]*")
 
@@ -35,12 +37,14 @@ def read_trace(source: Source, notes: Notes) -> Trace | None:
     spans = tuple(_spans(events, source.name, notes))
     if not spans:
         notes.add(_without_spans(source.name, len(events)))
-    simulated = any(_SIMULATED_CORE.search(span.process) for span in spans)
+    in_cycles = any(_CORE_IN_CYCLES.search(span.process) for span in spans)
+    simulated = in_cycles or any(_SIMULATED_CORE.search(span.process) for span in spans)
     return Trace(
         file=source.name,
         spans=spans,
         others=len(events) - len(spans),
         evidence=Evidence.MODELLED if simulated else source.evidence,
+        unit="cycles" if in_cycles else "us",
     )
 
 
@@ -99,6 +103,7 @@ def _spans(events: list[Any], file: str, notes: Notes) -> Iterator[Span]:
             track=names.get((process, track), track),
             start=start,
             duration=duration,
+            category=str(event.get("cat", "")),
         )
 
 

@@ -44,6 +44,7 @@ class Tasks:
         core: AI_CORE, AI_VECTOR_CORE, MIX_AIC, AI_CPU, HCCL, ...
         step: Step Id; one empty name in files without steps.
         device: Device_id; one empty name in files of one device.
+        model: Model ID of the graph that the task is part of, see `profiling.analysis.graphs`.
         evidence: of every figure.
     """
 
@@ -57,6 +58,7 @@ class Tasks:
     core: Labels
     step: Labels
     device: Labels
+    model: Labels
     evidence: Evidence
 
     def __len__(self) -> int:
@@ -79,6 +81,7 @@ class Tasks:
             core=of(self.core),
             step=of(self.step),
             device=of(self.device),
+            model=of(self.model),
             evidence=self.evidence,
         )
 

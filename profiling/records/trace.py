@@ -10,13 +10,17 @@ from kernels_npu.evidence import Evidence
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """One event with a duration; times in the trace's own unit, microseconds by convention."""
+    """One event with a duration, in the trace's unit.
+
+    category: as the trace has it; empty where it has none.
+    """
 
     name: str
     process: str
     track: str
     start: Decimal
     duration: Decimal
+    category: str = ""
 
     @property
     def end(self) -> Decimal:
@@ -33,9 +37,11 @@ class Trace:
         spans: its complete events, in the order of the file.
         others: how many events have no duration: flows, counters, instants.
         evidence: simulated pipelines are modelled.
+        unit: of starts and durations: `us`, or `cycles` of a model.
     """
 
     file: str
     spans: tuple[Span, ...]
     others: int
     evidence: Evidence
+    unit: str = "us"

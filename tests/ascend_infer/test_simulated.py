@@ -152,3 +152,22 @@ def test_torch_uses_one_thread_unless_asked(asked: str | None, threads: str):
         [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True
     )
     assert finished.stdout.strip() == threads, finished.stderr
+
+
+def test_the_first_decode_step_as_a_profile(kernel_sized_dir: Path, tmp_path: Path):
+    from profiling import read_profile
+
+    model = ("--model", str(kernel_sized_dir), "--prompt-token-ids", "3,1,4", "--ignore-eos")
+    wanted = ("--max-new-tokens", "3", "--opprof", str(tmp_path / "step"))
+    result = generate(*model, *wanted)
+    # two layers: what one decode step of the two launches, captured or not
+    launches = result["profile"]["launches"]
+    assert set(launches) == OPERATORS and launches["paged_decode_attention"] == 2
+    profile = read_profile(tmp_path / "step")
+    assert len(profile.kernels) == sum(launches.values())
+    assert "mm" in profile.manifests[0].settings["operators_not_counted"]
+    assert {span.process.split(" ")[0] for span in profile.traces[0].spans} == OPERATORS
+    refused = generate(
+        *model, "--max-new-tokens", "1", "--opprof", str(tmp_path / "none"), exit_code=1
+    )
+    assert refused["profile"] is None and len(refused["output_token_ids"]) == 1

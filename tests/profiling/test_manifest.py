@@ -161,8 +161,8 @@ def test_a_damaged_manifest_is_noted_and_the_rest_is_read(tmp_path: Path) -> Non
 def test_tasks_and_traces_follow_it_and_simulated_time_is_not_shown(tmp_path: Path) -> None:
     files = {"kernel_details.csv": fixtures.KERNEL_DETAILS_1, "trace_view.json": fixtures.TRACE}
     root = fixtures.write(tmp_path, files)
-    assert track_totals(read_profile(root).traces[0])[0].total_us == pytest.approx(14.5)
+    assert track_totals(read_profile(root).traces[0])[0].total == pytest.approx(14.5)
     SIMULATED.write(root)
     profile = read_profile(root)
     assert profile.tasks[0].evidence is profile.traces[0].evidence is Evidence.SIMULATED
-    assert track_totals(profile.traces[0])[0].total_us is None
+    assert track_totals(profile.traces[0])[0].total is None

@@ -108,3 +108,41 @@ def _until_prompt(terminal: int) -> str:
         except OSError:
             pytest.fail(f"no prompt after: {text}")
     return text
+
+
+@needs_simulator
+def test_a_profile_in_the_layout_of_msprof(tmp_path: Path):
+    script, folder = tmp_path / "script.py", tmp_path / "OPPROF_sim"
+    script.write_text(SCRIPT)
+    limits = ("--opprof-launches", "2")
+    finished = command("sim", "run", "--opprof", str(folder), *limits, "--json", str(script))
+    assert finished.returncode == 0, finished.stderr
+    result = json.loads(finished.stdout)["profile"]
+    assert result["folder"] == str(folder)
+    assert (result["launches"], result["launches_left_out"]) == ({"kernel": 2}, 1)
+    shown = command("profile", "show", str(folder), "--json")
+    assert shown.returncode == 0, shown.stderr
+    told = json.loads(shown.stdout)
+    assert told["notes"] == []
+    assert [kernel["folder"] for kernel in told["kernels"]] == ["kernel/0", "kernel/1"]
+    # every element is read once and written once
+    assert told["kernels"][0]["traffic"]["paths"] == {"gm_to_ub": 4096, "ub_to_gm": 4096}
+    assert told["kernels"][0]["roofline"]["unit"] == "cycles"
+    (total,) = told["kernel_totals"]
+    assert (total["launches"], total["gm_bytes"]) == (2, 2 * 8192)
+    assert told["sentences"][0]["text"].startswith("kernel moves most bytes")
+    again = command("sim", "run", "--opprof", str(folder), str(script))
+    assert again.returncode == 2 and "AI-CLI-004" in again.stderr
+
+
+@needs_simulator
+def test_a_profile_of_nothing_fails_and_leaves_nothing(tmp_path: Path):
+    script = tmp_path / "script.py"
+    script.write_text("print('ran')")
+    finished = command("sim", "run", "--opprof", str(tmp_path / "p"), "--json", str(script))
+    assert finished.returncode == 1 and "AI-PROF-060" in finished.stderr
+    assert json.loads(finished.stdout)["profile"]["folder"] is None
+    assert [p.name for p in tmp_path.iterdir()] == ["script.py"]
+    both = ("--opprof", str(tmp_path / "p"), "--trace", str(tmp_path / "t.json"))
+    refused = command("sim", "run", *both, str(script))
+    assert refused.returncode == 2 and "AI-CLI-003" in refused.stderr

@@ -58,7 +58,7 @@ def test_a_simulators_time_is_not_shown(tmp_path: Path, capsys: pytest.CaptureFi
     assert "1.635556" not in json.dumps(told)
     fixtures.write(tmp_path, {"trace.json": fixtures.SIMULATOR_TRACE})
     track = as_json(capsys, tmp_path / "trace.json")["traces"][0]["tracks"][0]
-    assert (track["track"], track["total_us"], track["share"]) == ("VECTOR", None, 1.0)
+    assert (track["track"], track["total"], track["share"]) == ("VECTOR", None, 1.0)
 
 
 @pytest.mark.parametrize(("encoding", "option"), [("ascii", "--blocks"), ("utf-8", "--json")])

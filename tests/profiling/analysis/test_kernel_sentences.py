@@ -89,7 +89,7 @@ def test_balance(tmp_path: Path) -> None:
     even = said(tmp_path / "a", PipeUtilization=pipes(*cores[:2]))["balance"]
     wide = said(tmp_path / "b", PipeUtilization=pipes(*cores))["balance"]
     assert (even.flagged, wide.flagged) == (False, True)
-    assert "between 8.900 and 10.000 us, 9.333 on average" in wide.text
+    assert "between 8.900 us and 10.000 us, 9.333 us on average" in wide.text
     assert [ref.value for ref in wide.refs] == [10.0, 8.9]
 
 
@@ -125,3 +125,33 @@ def test_conflicts(tmp_path: Path, ratio: float, many: bool) -> None:
     text = f"block_id,sub_block_id,aic_time(us),aiv_vec_total_cflt_ratio\n0,vector0,NA,{ratio}\n"
     sentences = said(tmp_path, ResourceConflictRatio=text)
     assert ("conflicts" in sentences) == many
+
+
+def test_the_kind_of_conflict_is_named(tmp_path: Path) -> None:
+    text = (
+        "block_id,sub_block_id,aic_time(us),aiv_vec_total_cflt_ratio,aiv_vec_bankgroup_cflt_ratio,"
+        "aiv_vec_bank_cflt_ratio,aiv_vec_mte_cflt_ratio\n"
+        "0,vector0,NA,0.2,0.2,0.0,0.0\n0,vector1,NA,0.4,0.1,0.25,0.05\n"
+    )
+    conflicts = said(tmp_path, ResourceConflictRatio=text)["conflicts"]
+    assert (
+        "40.0% of the time vector instructions waited for UB, 25.0% for operands in one bank"
+        in (conflicts.text)
+    )
+    assert [(ref.value, ref.where.line) for ref in conflicts.refs] == [(0.4, 3), (0.25, 3)]
+
+
+def test_cycles_take_the_place_of_times_that_are_not_there(tmp_path: Path) -> None:
+    pipe = (
+        "block_id,sub_block_id,aic_time(us),aiv_time(us),aiv_total_cycles,aiv_vec_cycles,"
+        "aiv_mte2_cycles,aic_scalar_cycles\n"
+        "0,vector0,NA,NA,1000,300,900,NA\n1,vector0,NA,NA,2000,200,1900,NA\n"
+    )
+    sentences = said(tmp_path, PipeUtilization=pipe)
+    assert "mte2 was active 93.3% of the cores' time" in sentences["bound"].text
+    assert "vec + mte2 add up to 2,100 cycles in 2,000 cycles: at least 100 cycles" in (
+        sentences["overlap"].text
+    )
+    assert "between 1,000 cycles and 2,000 cycles, 1,500 cycles on average" in (
+        sentences["balance"].text
+    )

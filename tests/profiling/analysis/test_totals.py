@@ -50,7 +50,7 @@ def test_pipes_of_a_mix_kernel_are_shares_of_the_cores_not_of_the_task(tmp_path:
     use = {(u.side, u.pipe): u for u in pipe_use(cores)}
     mte2 = use["aiv", "mte2"]
     assert mte2.share == pytest.approx((9.0 + 4.25) / (10.0 + 5.0))
-    assert mte2.total_us == 13.25
+    assert (mte2.total, mte2.unit) == (13.25, "us")
     assert (mte2.busiest.value, mte2.busiest.where.line) == (9.0, 3)
     # what the file calls aiv_mte2_ratio is of the 12.25 us of the task
     assert cores[1].ratios["mte2"].value == pytest.approx(9.0 / 12.25, abs=1e-6)

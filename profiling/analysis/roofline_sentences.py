@@ -1,0 +1,113 @@
+"""What the roofline of a chip says about a launch, and what it should be asked next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kernels_npu.evidence import Evidence
+from profiling.analysis.figures import amount, number
+from profiling.analysis.pipes import COMPUTE_PIPES, MEMORY_PIPES, core_times, pipe_use
+from profiling.analysis.roofline import Ceiling, Roofline, roofline_of
+from profiling.analysis.sentence import Sentence
+from profiling.devices import Chip
+from profiling.records.kernel import OpProfile
+from profiling.records.table import Figure
+
+#: The vendor tool's limits: of the attainable rate, and of a pipe's active time.
+HIGH_USAGE = 0.80
+BUSY_PIPE = 0.80
+
+_WHAT = {"memory": "moving the bytes", "cube": "the products", "vector": "the vector operations"}
+
+
+def roofline_sentences(kernel: OpProfile, chip: Chip) -> Iterator[Sentence]:
+    """The bounds, and the verdict by msopprof's rules where the launch has a length."""
+    roofline = roofline_of(kernel, chip)
+    if roofline is None:
+        return
+    yield _bounds(roofline)
+    if roofline.usage is not None and roofline.length is not None:
+        yield _verdict(kernel, roofline, roofline.usage, roofline.length)
+
+
+def _bounds(roofline: Roofline) -> Sentence:
+    simulated = roofline.unit == "cycles"
+    listed = ", ".join(
+        f"{_WHAT[ceiling.unit]} {amount(ceiling.bound, roofline.unit)}"
+        for ceiling in roofline.ceilings
+    )
+    operations = " and ".join(f"{n:,.0f} {u}" for u, n in roofline.operations.items())
+    missing = "" if roofline.operations else "; without ArithmeticUtilization computing is unknown"
+    return Sentence(
+        topic="roofline",
+        text=f"{roofline.traffic.total:,.0f} B of global memory and {operations or 'unknown'} "
+        f"operations, {roofline.intensity:.3g} per byte; on {roofline.chip.name} at least: "
+        f"{listed}{missing}",
+        rule="; ".join(_rate(ceiling) for ceiling in roofline.ceilings)
+        + (f"; cycles of {roofline.chip.cube_mhz} MHz, never a time" if simulated else ""),
+        refs=(roofline.traffic.whole, *roofline.traffic.refs, *_bound_figures(roofline)),
+    )
+
+
+def _verdict(kernel: OpProfile, roofline: Roofline, usage: float, length: Figure) -> Sentence:
+    """msopprof's: first the roofline, then the busiest pipe."""
+    highest = roofline.highest
+    near = usage > HIGH_USAGE
+    pipes = pipe_use(core_times(kernel))
+    busiest = pipes[0] if pipes else None
+    if near:
+        verdict = (
+            "memory bound" if highest.unit == "memory" else f"compute bound by the {highest.unit}"
+        )
+    elif busiest is None:
+        verdict = "latency bound; the pipes are unknown without PipeUtilization"
+    elif busiest.share > BUSY_PIPE and busiest.pipe in MEMORY_PIPES:
+        verdict = f"latency bound, caused by memory: {busiest.pipe} {busiest.share:.0%} active"
+    elif busiest.share > BUSY_PIPE and busiest.pipe in COMPUTE_PIPES:
+        verdict = f"latency bound, caused by computing: {busiest.pipe} {busiest.share:.0%} active"
+    else:
+        verdict = (
+            f"latency bound, caused by the pipeline: no pipe is active over {BUSY_PIPE:.0%} "
+            f"({busiest.pipe} {busiest.share:.0%})"
+        )
+    beyond = ""
+    if usage > 1:
+        beyond = (
+            "; the cost model gives each core its own bandwidth, so the chip's memory is the "
+            "bound that holds"
+            if length.evidence is Evidence.MODELLED
+            else "; more than the device memory gives: the L2 served the rest"
+        )
+    return Sentence(
+        topic="verdict",
+        text=f"{verdict}: {amount(highest.bound, roofline.unit)} of "
+        f"{amount(number(length), roofline.unit)} are the {highest.unit} bound ({usage:.1%})"
+        f"{beyond}",
+        rule=f"msopprof's: over {HIGH_USAGE:.0%} of the attainable rate is memory or compute "
+        f"bound, else a pipe over {BUSY_PIPE:.0%} is the cause, else the pipeline"
+        + ("; of modelled cycles" if length.evidence is Evidence.MODELLED else ""),
+        refs=(length, *_bound_figures(roofline), *((busiest.busiest,) if busiest else ())),
+        flagged=not near,
+    )
+
+
+def _rate(ceiling: Ceiling) -> str:
+    figure = ceiling.of
+    what = f"{ceiling.unit} {ceiling.dtype}".strip()
+    return f"{what}: {figure.value:.4g} {figure.unit} ({figure.evidence}: {figure.source})"
+
+
+def _bound_figures(roofline: Roofline) -> tuple[Figure, ...]:
+    """The bounds as modelled figures; they stand where their bytes and operations do."""
+    where = roofline.traffic.whole.where
+    bounds = tuple(
+        Figure(
+            key=f"{ceiling.unit}_bound",
+            value=round(ceiling.bound, 3),
+            unit=roofline.unit,
+            evidence=Evidence.MODELLED,
+            where=where,
+        )
+        for ceiling in roofline.ceilings
+    )
+    return (*bounds, *roofline.refs)
