@@ -4,7 +4,8 @@ Families: SRC kernel source, TYPE dtypes and shapes of a launch, MEM on-chip mem
 barriers, PIPE software pipelines, VID the automatic split over two vector cores, RACE unordered
 accesses, INIT uninitialised data, BOUND out of bounds, DEV simulated device, CAP graph capture,
 STREAM stream order, OP operators and their registry, GRAPH decode graphs, VERIFY failed
-verification, PROF profiling, BENCH measurements and metrics, MODEL configs, weights and tokenizers,
+verification, PROF profiling, BENCH measurements and metrics, SERVE serving simulation, QUANT
+quantisation arithmetic, MOE dispatch of mixtures of experts, MODEL configs, weights and tokenizers,
 EST estimates, CLI the command line, LINT files that lint looks at, DBG debugging, ENV installation.
 """
 
@@ -81,7 +82,6 @@ CODES: dict[str, str] = {
     "AI-EST-004": "The estimates do not cover the layers of a model's architecture.",
     "AI-EST-005": "No known model, configuration file or folder has this name.",
     "AI-EST-006": "A sweep is written wrongly or has too many points.",
-    "AI-EST-007": "A plot was asked for, and matplotlib is not installed.",
     "AI-CLI-001": "An option has a value outside its range.",
     "AI-CLI-002": "The device asked for is not available in this installation.",
     "AI-CLI-003": "Two options contradict each other.",
@@ -90,6 +90,7 @@ CODES: dict[str, str] = {
     "AI-CLI-006": "The command line is not what the command takes.",
     "AI-CLI-007": "The command was interrupted from the keyboard.",
     "AI-CLI-008": "An exception that nobody foresaw: a defect of the toolkit.",
+    "AI-CLI-009": "A plot needs matplotlib, which is not installed.",
     "AI-GRAPH-001": "A bucket plan has a size that is not a positive integer, or is not ascending.",
     "AI-GRAPH-002": "The device asked for is not available in this process.",
     "AI-GRAPH-003": "An input of a decode batch has another shape or dtype than the contract says.",
@@ -202,6 +203,24 @@ CODES: dict[str, str] = {
     "AI-BENCH-023": "A line of a ledger is no measurement.",
     "AI-BENCH-024": "A file of measurement conditions cannot be read.",
     "AI-BENCH-025": "A baseline would be empty, or lack figures of damaged files.",
+    "AI-QUANT-001": "A range of codes does not fit into its bits.",
+    "AI-QUANT-002": "A rounding rule is unknown.",
+    "AI-QUANT-003": "A value of a quantisation is not a number, or a scale is not positive.",
+    "AI-QUANT-004": "Groups, axes or shapes of a quantised tensor do not fit each other.",
+    "AI-QUANT-005": "A zero point is no code of its range.",
+    "AI-QUANT-006": "Codes are no integers of their range.",
+    "AI-QUANT-007": "Sums of integer products leave the accumulator's range.",
+    "AI-QUANT-008": "A checkpoint's format of zero points is unknown.",
+    "AI-QUANT-009": "A tensor cannot be packed in a layout, or words are not those of its shape.",
+    "AI-MOE-001": "A routing is no table of experts.",
+    "AI-MOE-002": "Sizes of a dispatch are not positive or too large, or its kind is unknown.",
+    "AI-MOE-003": "Dispatch tables skip, repeat, mix up or overrun rows.",
+    "AI-SERVE-001": "The traffic of a serving simulation cannot be meant.",
+    "AI-SERVE-002": "A distribution of lengths cannot be read.",
+    "AI-SERVE-003": "A trace of requests cannot be read.",
+    "AI-SERVE-004": "A simulated scheduler or cache has settings that cannot work.",
+    "AI-SERVE-005": "The time of a simulated step is not positive.",
+    "AI-SERVE-006": "A serving simulation would not fit into memory.",
     "AI-PROF-001": "msprof, which comes with CANN, is not on the PATH.",
     "AI-PROF-002": "msprof cannot be started, or ended with an error.",
     "AI-PROF-003": "msprof collected no kernel: none matched --kernel-name.",

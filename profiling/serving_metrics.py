@@ -7,13 +7,17 @@ token counts, how requests arrived. Requests that failed stay in the denominator
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kernels_npu.errors import UsageError
 from profiling.summary import Summary, summarise
+
+Floats = NDArray[np.float64]
 
 #: What the time to a first token is counted from.
 STARTS = ("arrival", "queued", "prefill")
@@ -24,26 +28,27 @@ class RequestRecord:
     """One request. All times in seconds on one clock.
 
     start: when it arrived, was queued or began its prefill (`ServingRun.start` says which).
-    token_times: when each output token was there, in order; empty if none came. finished: when the
-    request was over; the last token's time unless given. error: why it failed.
+    token_times: when each output token was there, in order; empty if none came. Any sequence of
+    numbers, an array where there are many. finished: when the request was over; the last token's
+    time unless given. error: why it failed.
 
     Raises:
         UsageError: AI-BENCH-002 for times that go backwards.
     """
 
     start: float
-    token_times: tuple[float, ...] = ()
+    token_times: Sequence[float] | Floats = ()
     finished: float | None = None
     error: str = ""
 
     def __post_init__(self) -> None:
-        times = (self.start, *self.token_times)
-        if self.finished is not None:
-            times = (*times, self.finished)
-        if any(b < a for a, b in itertools.pairwise(times)):
+        times = np.asarray(self.token_times, dtype=np.float64)
+        late = len(times) > 0 and (times[0] < self.start or self.end < times[-1])
+        if late or self.end < self.start or (times[1:] < times[:-1]).any():
+            shown = (self.start, *times[:6], *(() if self.finished is None else (self.finished,)))
             raise UsageError(
                 "AI-BENCH-002",
-                f"the times of a request go backwards: {', '.join(f'{t:g}' for t in times[:6])}",
+                f"the times of a request go backwards: {', '.join(f'{t:g}' for t in shown)}",
                 rule="start <= first token <= ... <= last token <= finished, on one clock",
                 fix="take all times of a request from one monotonic clock",
             )
@@ -51,18 +56,18 @@ class RequestRecord:
     @property
     def end(self) -> float:
         """When the request was over."""
-        last = self.token_times[-1] if self.token_times else self.start
-        return last if self.finished is None else self.finished
+        last = self.token_times[-1] if len(self.token_times) else self.start
+        return float(last) if self.finished is None else self.finished
 
     @property
     def succeeded(self) -> bool:
         """Whether it gave tokens and did not fail."""
-        return not self.error and bool(self.token_times)
+        return not self.error and len(self.token_times) > 0
 
     @property
     def ttft(self) -> float:
         """Time to the first token."""
-        return self.token_times[0] - self.start
+        return float(self.token_times[0]) - self.start
 
     @property
     def e2e(self) -> float:
@@ -70,8 +75,9 @@ class RequestRecord:
         return self.end - self.start
 
 
-#: Formulas for the time per output token, of (TTFT, end-to-end time, output tokens).
-TPOT_FORMULAS: Mapping[str, Callable[[float, float, int], float]] = {
+#: Formulas for the time per output token, of (TTFT, end-to-end time, output tokens), each a number
+#: or an array with one entry per request.
+TPOT_FORMULAS: Mapping[str, Callable[[Any, Any, Any], Any]] = {
     "(E2E - TTFT) / (n - 1)": lambda ttft, e2e, n: (e2e - ttft) / (n - 1),
     "(E2E - TTFT) / n": lambda ttft, e2e, n: (e2e - ttft) / n,
     # Spreads the first token over all others: reported as TPOT by some, and not comparable.
@@ -97,7 +103,7 @@ def tpot(ttft: float, e2e: float, tokens: int, formula: str = RECOMMENDED_TPOT) 
             rule=f"the formulas are {', '.join(TPOT_FORMULAS)}; the first takes two tokens",
             fix="leave out requests with a single token, which have no time per further token",
         )
-    return compute(ttft, e2e, tokens)
+    return float(compute(ttft, e2e, tokens))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,8 +214,16 @@ def measure(run: ServingRun) -> ServingMetrics:
     good = [r for r in run.requests if r.succeeded]
     failed = [r for r in run.requests if not r.succeeded]
     seconds = max(r.end for r in run.requests) - min(r.start for r in run.requests)
-    tokens = sum(len(r.token_times) for r in run.requests)
-    within = sum(_keeps(r, run) for r in good)
+    counts = np.array([len(r.token_times) for r in good], dtype=np.int64)
+    tokens = int(counts.sum()) + sum(len(r.token_times) for r in failed)
+    ttft, e2e = (np.array([getattr(r, name) for r in good]) for name in ("ttft", "e2e"))
+    # A single token has no time per further token.
+    several = counts > 1
+    per_token = np.zeros(len(good))
+    per_token[several] = TPOT_FORMULAS[run.tpot_formula](
+        ttft[several], e2e[several], counts[several]
+    )
+    within = _within(run.slo, ttft=ttft, tpot=per_token, e2e=e2e)
     errors: dict[str, int] = {}
     for request in failed:
         why = request.error or "no token"
@@ -227,10 +241,10 @@ def measure(run: ServingRun) -> ServingMetrics:
         errors=errors,
         seconds=seconds,
         output_tokens=tokens,
-        ttft=_summary([r.ttft for r in good]),
-        tpot=_summary([_tpot(r, run) for r in good if len(r.token_times) > 1]),
-        itl=_summary([b - a for r in good for a, b in itertools.pairwise(r.token_times)]),
-        e2e=_summary([r.e2e for r in good]),
+        ttft=_summary(ttft),
+        tpot=_summary(per_token[several]),
+        itl=_summary(np.concatenate([(), *(_gaps(r.token_times) for r in good)])),
+        e2e=_summary(e2e),
         requests_per_second=_rate(len(good), seconds),
         tokens_per_second=_rate(tokens, seconds),
         goodput=_rate(within, seconds),
@@ -238,27 +252,24 @@ def measure(run: ServingRun) -> ServingMetrics:
     )
 
 
-def _summary(seconds: list[float]) -> Summary | None:
-    return summarise(seconds, "s") if seconds else None
+def _within(slo: Slo, **latencies: Floats) -> int:
+    """How many requests keep every limit; latencies by the names of the limits."""
+    kept = np.ones(len(latencies["ttft"]), dtype=bool)
+    for name, values in latencies.items():
+        limit = getattr(slo, name)
+        if limit is not None:
+            kept &= values <= limit
+    return int(kept.sum())
+
+
+def _summary(seconds: Floats) -> Summary | None:
+    return summarise(seconds, "s") if len(seconds) else None
+
+
+def _gaps(times: Sequence[float] | Floats) -> Floats:
+    values = np.asarray(times, dtype=np.float64)
+    return values[1:] - values[:-1]
 
 
 def _rate(count: int, seconds: float) -> float:
     return count / seconds if seconds > 0 else 0.0
-
-
-def _tpot(request: RequestRecord, run: ServingRun) -> float:
-    return tpot(request.ttft, request.e2e, len(request.token_times), run.tpot_formula)
-
-
-def _keeps(request: RequestRecord, run: ServingRun) -> bool:
-    """Whether a request that succeeded keeps the SLO; one token has no time per further token."""
-    slo = run.slo
-    per_token = _tpot(request, run) if len(request.token_times) > 1 else 0.0
-    return all(
-        limit is None or value <= limit
-        for value, limit in (
-            (request.ttft, slo.ttft),
-            (per_token, slo.tpot),
-            (request.e2e, slo.e2e),
-        )
-    )

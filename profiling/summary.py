@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernels_npu.errors import UsageError
 
@@ -45,7 +46,9 @@ class Summary:
 
 
 def summarise(
-    samples: Sequence[float], unit: str, quantiles: Sequence[float] = QUANTILES
+    samples: Sequence[float] | NDArray[np.float64],
+    unit: str,
+    quantiles: Sequence[float] = QUANTILES,
 ) -> Summary:
     """Mean, median, extremes and those quantiles that the number of samples allows.
 
@@ -61,7 +64,8 @@ def summarise(
             rule="statistics are of measurements that were made",
             fix="leave out failed measurements and count them, and measure at least once",
         )
-    enough = {q: values.size >= samples_needed(q) for q in quantiles}
+    told = [q for q in quantiles if values.size >= samples_needed(q)]
+    found = dict(zip(told, np.quantile(values, told).tolist()))
     return Summary(
         unit=unit,
         count=int(values.size),
@@ -70,5 +74,5 @@ def summarise(
         low=float(values.min()),
         high=float(values.max()),
         deviation=float(values.std(ddof=1)) if values.size > 1 else 0.0,
-        quantiles={q: float(np.quantile(values, q)) if enough[q] else None for q in quantiles},
+        quantiles={q: found.get(q) for q in quantiles},
     )

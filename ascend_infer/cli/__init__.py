@@ -98,6 +98,7 @@ def _parser() -> _Parser:
         lint,
         profile,
         report,
+        serving,
         simulate,
         verify,
     )
@@ -119,6 +120,7 @@ def _parser() -> _Parser:
         report,
         bench,
         estimate,
+        serving,
         diagnose,
     ):
         module.add_command(commands)

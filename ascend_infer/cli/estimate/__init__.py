@@ -10,6 +10,7 @@ from ascend_infer.cli.estimate import (
     buckets,
     capacity,
     kv,
+    moe,
     quant,
     roofline,
     step,
@@ -25,5 +26,5 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         description="Estimates from formulas with named constants; every figure is `modelled`.",
     )
     estimates = parser.add_subparsers(title="estimates", metavar="WHAT", required=True)
-    for module in (weights, kv, roofline, step, capacity, boundary, quant, advice, buckets):
+    for module in (weights, kv, roofline, step, capacity, boundary, quant, advice, moe, buckets):
         module.add_command(estimates)

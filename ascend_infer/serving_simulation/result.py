@@ -1,0 +1,163 @@
+"""Figures of a simulated schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ascend_infer.serving_simulation.engine import Counts
+from ascend_infer.serving_simulation.scheduler import Scheduler
+from ascend_infer.serving_simulation.source import Source
+from ascend_infer.serving_simulation.timeline import Timeline
+from ascend_infer.serving_simulation.workload import Floats, Ints
+from graphs.buckets import PaddingReport
+from kernels_npu.evidence import Evidence
+from profiling.serving_metrics import Load, RequestRecord, ServingMetrics, ServingRun, Slo, measure
+
+#: Which figures came to be known how.
+EVIDENCE: Mapping[str, str] = {
+    "schedule": str(Evidence.SIMULATED),
+    "times": str(Evidence.MODELLED),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheFigures:
+    """capacity: blocks, None without a limit. mean: blocks in use, over time. hit_share: of the
+    tokens that admissions wanted in the cache, those that were there."""
+
+    capacity: int | None
+    block_size: int
+    peak: int
+    mean: float
+    preemptions: int
+    lost_tokens: int
+    hit_tokens: int
+    hit_share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingResult:
+    """A run of the simulation. Times are seconds of the step-time model, never of a device.
+
+    slot_utilisation: tokens per decode step as a share of the slots. mean_batch: tokens per decode
+    step. busy: share of the time in which some step was running. steps: decode steps; a step that
+    computes prompts only is a prefill step. padding: of the bucket plan, if there is one.
+    refused: reason -> requests. first_token_waits: seconds, of requests that were served.
+    """
+
+    scheduler: Scheduler
+    metrics: ServingMetrics
+    steps: int
+    prefill_steps: int
+    slot_utilisation: float
+    mean_batch: float
+    busy: float
+    cache: CacheFigures
+    padding: PaddingReport | None
+    refused: Mapping[str, int]
+    assumptions: tuple[str, ...]
+    timeline: Timeline
+    first_token_waits: Floats
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready fields, without the timeline."""
+        return {
+            "batching": self.scheduler.batching,
+            "evidence": dict(EVIDENCE),
+            "slots": self.scheduler.slots,
+            "metrics": self.metrics.to_dict(),
+            "decode_steps": self.steps,
+            "prefill_steps": self.prefill_steps,
+            "slot_utilisation": self.slot_utilisation,
+            "mean_batch": self.mean_batch,
+            "busy": self.busy,
+            "kv_cache": vars(self.cache),
+            "padding": None if self.padding is None else self.padding.to_dict(),
+            "refused": dict(self.refused),
+            "assumptions": list(self.assumptions),
+        }
+
+
+def records(timeline: Timeline, source: Source) -> list[RequestRecord]:
+    """One record per request, in the order of arrival."""
+    found = []
+    for index, arrived in enumerate(source.arrived):
+        why = timeline.refused.get(index, "")
+        times = timeline.token_times(index)
+        found.append(RequestRecord(start=arrived, token_times=times, error=why))
+    return found
+
+
+def collect(
+    timeline: Timeline,
+    source: Source,
+    counts: Counts,
+    *,
+    scheduler: Scheduler,
+    load: Load,
+    slo: Slo,
+    assumptions: tuple[str, ...],
+) -> ServingResult:
+    """The figures of what an engine recorded."""
+    requests = records(timeline, source)
+    metrics = measure(
+        ServingRun(
+            requests=requests,
+            load=load,
+            start="arrival",
+            eos_counted=True,
+            slo=slo,
+        )
+    )
+    steps, live = timeline.column("steps"), timeline.column("live")
+    total = int(steps.sum())
+    tokens = float((steps * live).sum())
+    working = float((timeline.stretch_ends - timeline.column("start")).sum())
+    working += sum(step.end - step.start for step in timeline.prefills)
+    plan = scheduler.buckets
+    reasons: dict[str, int] = {}
+    for why in timeline.refused.values():
+        reasons[why] = reasons.get(why, 0) + 1
+    return ServingResult(
+        scheduler=scheduler,
+        metrics=metrics,
+        steps=total,
+        prefill_steps=len(timeline.prefills),
+        slot_utilisation=tokens / (total * scheduler.slots) if total else 0.0,
+        mean_batch=tokens / total if total else 0.0,
+        busy=working / metrics.seconds if metrics.seconds > 0 else 0.0,
+        cache=_cache(timeline, counts, scheduler),
+        padding=None if plan is None else plan.padding(timeline.batch_sizes()),
+        refused=reasons,
+        assumptions=assumptions,
+        timeline=timeline,
+        first_token_waits=np.array([r.ttft for r in requests if r.succeeded]),
+    )
+
+
+def _cache(timeline: Timeline, counts: Counts, scheduler: Scheduler) -> CacheFigures:
+    times, blocks = timeline.cache_use()
+    rules = scheduler.cache
+    return CacheFigures(
+        capacity=rules.blocks,
+        block_size=rules.block_size,
+        peak=int(blocks.max(initial=0)),
+        mean=_time_mean(times, blocks),
+        preemptions=counts.preemptions,
+        lost_tokens=counts.lost_tokens,
+        hit_tokens=counts.hit_tokens,
+        hit_share=counts.hit_tokens / counts.wanted_tokens if counts.wanted_tokens else 0.0,
+    )
+
+
+def _time_mean(times: Floats, blocks: Ints) -> float:
+    """Within a stretch use grows evenly, between two the server is idle or at the same instant."""
+    if times.size < 2 or times[-1] <= times[0]:
+        return 0.0
+    spans, within = np.diff(times), (blocks[1:] + blocks[:-1]) / 2
+    within[1::2] = 0.0  # from the end of one stretch to the start of the next nothing is held
+    return float((spans * within).sum() / (times[-1] - times[0]))

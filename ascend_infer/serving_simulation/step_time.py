@@ -1,0 +1,72 @@
+"""How long a step takes: the only place where the simulation gets seconds from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kernels_npu.errors import UsageError
+
+#: Tokens of a prompt that a step computes, and the tokens of it that are in the cache already.
+Chunk = tuple[int, int]
+
+
+class StepTime(Protocol):
+    """Seconds of a step, as a straight line in the tokens that decoding attends to."""
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the figures rest on, in sentences."""
+
+    def decode(self, rows: int) -> tuple[float, float]:
+        """Seconds of a decode step of `rows` rows without any context, and further seconds per
+        token of context, summed over its sequences."""
+
+    def prefill(self, chunks: Sequence[Chunk], rows: int) -> float:
+        """Seconds that prompts add to a step of `rows` decoding rows; all of it where `rows` is
+        0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenStepTime:
+    """Constants: seconds per decode step, per token of context, and per token of a prompt.
+
+    Raises:
+        UsageError: AI-SERVE-005 for a step that takes no time, or a term that is negative.
+    """
+
+    step: float
+    per_context_token: float = 0.0
+    per_prompt_token: float = 0.0
+
+    def __post_init__(self) -> None:
+        terms = (self.step, self.per_context_token, self.per_prompt_token)
+        if not all(math.isfinite(t) and t >= 0 for t in terms) or self.step <= 0:
+            raise UsageError(
+                "AI-SERVE-005",
+                f"a decode step of {self.step} s, {self.per_context_token} s per token of context, "
+                f"{self.per_prompt_token} s per token of a prompt",
+                rule="a step takes time; terms are finite and not negative",
+                fix="give --step-ms, or --model and --chip for an estimate",
+            )
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The constants."""
+        context = f" and {1e9 * self.per_context_token:g} ns per token of context"
+        return (
+            f"a decode step takes {1e3 * self.step:g} ms whatever its rows"
+            + (context if self.per_context_token else "")
+            + ": given",
+            f"a prompt takes {1e6 * self.per_prompt_token:g} us per token: given",
+        )
+
+    def decode(self, rows: int) -> tuple[float, float]:
+        """The constants, for any number of rows."""
+        return self.step, self.per_context_token
+
+    def prefill(self, chunks: Sequence[Chunk], rows: int) -> float:
+        """In proportion to the tokens."""
+        return self.per_prompt_token * sum(tokens for tokens, _ in chunks)
