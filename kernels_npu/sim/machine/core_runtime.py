@@ -6,7 +6,7 @@ from kernels_npu.sim import ir
 from kernels_npu.sim.machine.block_state import BlockState
 from kernels_npu.sim.machine.clocks import Clocks
 from kernels_npu.sim.machine.core_reports import CoreReports
-from kernels_npu.sim.machine.cross_flags import COUNTER_LIMIT, CrossFlags, Target
+from kernels_npu.sim.machine.cross_flags import COUNTER_LIMIT, CrossFlags, Route, Target
 from kernels_npu.sim.machine.findings import ERROR, WARNING
 from kernels_npu.sim.machine.printing import Console
 from kernels_npu.sim.machine.shadow import CORES
@@ -33,6 +33,7 @@ class CoreRuntime(CoreReports):
         self.monitored = monitored
         self.cross_flags: CrossFlags | None = None
         self._targets: dict[int, Target] = {}
+        self._routes: dict[tuple[int, int], Route] = {}
         self.check_flags = True
         self.console = Console(CORES[core])
         #: counts what flags and barriers tell, until enough is known
@@ -148,7 +149,11 @@ class CoreRuntime(CoreReports):
     def cross_arrived(self, site: int, flag: int, mode: int, clocks: Clocks | None) -> None:
         """The set takes effect."""
         assert self.cross_flags is not None
-        count = self.cross_flags.arrive(self.slot, self.core, flag, mode, clocks, site)
+        route = self._routes.get((flag, mode))
+        if route is None:
+            route = self.cross_flags.route(self.slot, self.core, flag, mode)
+            self._routes[(flag, mode)] = route
+        count = self.cross_flags.arrive(route, clocks, site)
         if count <= 1:
             return
         stmt = self.sites[site].stmt

@@ -44,19 +44,26 @@ class Target:
 
 
 @dataclass(eq=False, slots=True)
-class _Route:
+class _Sets:
+    """How often a core has set a flag, in all modes."""
+
+    count: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Route:
     """Where a core's sets of a flag go, in one mode.
 
-    setter, targets: the core that sets and those that are signalled. pending: its sets whose quorum
-    is not complete. quorum: the pending sets of everyone who must have set. last: number and site
-    of the last set.
+    setter, targets: the core that sets and those that are signalled. sets: its sets of the flag.
+    pending: those of this mode whose quorum is not complete. quorum: the pending sets of everyone
+    who must have set. last: number and site of the last set.
     """
 
     setter: CoreKey
     targets: tuple[tuple[CoreKey, Target], ...]
+    sets: _Sets
     pending: Signals
     quorum: tuple[Signals, ...]
-    count: int = 0
     last: tuple[int, int] = (0, -1)
 
 
@@ -67,8 +74,9 @@ class CrossFlags:
         self._slots = slots
         self._vectors = tuple(range(1, 1 + vector_cores))
         #: by flag, then slot, core and mode
-        self._routes: dict[int, dict[tuple[int, int, int], _Route]] = {}
+        self._routes: dict[int, dict[tuple[int, int, int], Route]] = {}
         self._targets: dict[tuple[CoreKey, int], Target] = {}
+        self._sets_of: dict[tuple[CoreKey, int], _Sets] = {}
         self._pending: dict[tuple[int, int, int, int], dict[CoreKey, Signals]] = {}
         self._sets = 0
 
@@ -81,18 +89,13 @@ class CrossFlags:
         for routes in self._routes.values():
             for route in routes.values():
                 route.pending.clear()
-                route.count, route.last = 0, (0, -1)
+                route.sets.count, route.last = 0, (0, -1)
 
-    def arrive(
-        self, slot: int, core: int, flag: int, mode: int, clocks: Clocks | None, site: int = -1
-    ) -> int:
+    def arrive(self, route: Route, clocks: Clocks | None, site: int = -1) -> int:
         """A core's set (at `site`) reaches the flag unit; how many of its sets are outstanding."""
-        routes = self._routes.get(flag)
-        route = None if routes is None else routes.get((slot, core, mode))
-        if route is None:
-            route = self._add_route(slot, core, flag, mode)
         self._sets += 1
-        route.count += 1
+        sets = route.sets
+        sets.count = count = sets.count + 1
         route.last = (self._sets, site)
         route.pending.append(clocks)
         signalled = 0
@@ -103,31 +106,32 @@ class CrossFlags:
                 signalled = max(signalled, len(target.signals))
         if clocks is None:
             return signalled
-        count = route.count if len(self._routes[flag]) == 1 else self._count(route.setter, flag)
         # Those that no target is known to have taken: by what came back to the core that set.
         taken = count
         for _, target in route.targets:
             known = bisect_right(target.takes, clocks[target.core][_SCALAR])
-            taken = min(taken, known)
+            if known < taken:
+                taken = known
         return count - taken
 
-    def _count(self, setter: CoreKey, flag: int) -> int:
-        """How often a core has set a flag, in all modes."""
-        return sum(route.count for route in self._routes[flag].values() if route.setter == setter)
+    def route(self, slot: int, core: int, flag: int, mode: int) -> Route:
+        """Where the sets of a core go."""
+        routes = self._routes.setdefault(flag, {})
+        key = (slot, core, mode)
+        return routes.get(key) or routes.setdefault(key, self._new_route(slot, core, flag, mode))
 
-    def _add_route(self, slot: int, core: int, flag: int, mode: int) -> _Route:
+    def _new_route(self, slot: int, core: int, flag: int, mode: int) -> Route:
         group, members, targets = self.quorum(slot, core, flag, mode)
         pending = self._pending.setdefault(group, {})
         for member in members:
             pending.setdefault(member, deque())
-        route = _Route(
+        return Route(
             setter=(slot, core),
             targets=tuple((target, self.target(target, flag)) for target in targets),
+            sets=self._sets_of.setdefault(((slot, core), flag), _Sets()),
             pending=pending.setdefault((slot, core), deque()),
             quorum=tuple(pending[member] for member in members),
         )
-        self._routes.setdefault(flag, {})[(slot, core, mode)] = route
-        return route
 
     def target(self, core: CoreKey, flag: int) -> Target:
         """The side of `core`, which waits for `flag`."""
@@ -158,8 +162,8 @@ class CrossFlags:
 
     def sets_of(self, slot: int, flag: int) -> dict[int, int]:
         """How often each core of a block has set a flag so far."""
-        setters = sorted({r.setter for r in self._routes.get(flag, {}).values()})
-        return {core: self._count((at, core), flag) for at, core in setters if at == slot}
+        setters = {r.setter: r.sets for r in self._routes.get(flag, {}).values()}
+        return {core: sets.count for (at, core), sets in sorted(setters.items()) if at == slot}
 
     def leftovers(self) -> list[tuple[CoreKey, int, int, tuple[int, int]]]:
         """(core, flag, count, (core, site) of the last set) of flags that are still set.
@@ -173,7 +177,7 @@ class CrossFlags:
 
     def _last_set(self, core: CoreKey, flag: int) -> tuple[int, int]:
         """Core and site of the last set that `core` made or was to be signalled by."""
-        routes: Iterable[_Route] = self._routes[flag].values()
+        routes: Iterable[Route] = self._routes[flag].values()
         own = [r for r in routes if r.setter == core or any(t == core for t, _ in r.targets)]
         latest = max(own, key=lambda route: route.last)
         return latest.setter[1], latest.last[1]
