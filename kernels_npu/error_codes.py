@@ -252,6 +252,7 @@ CODES: dict[str, str] = {
     "AI-PROF-044": "A collection left files that are not whole.",
     "AI-PROF-060": "A profile of a simulated run has no launch.",
     "AI-PROF-061": "A profile has no step to compare with another one.",
+    "AI-PROF-070": "A page is to be written, and matplotlib or jinja2 is not installed.",
     "AI-ENV-010": "The installed tilelang has no adapter dialect for Ascend A2/A3.",
     "AI-ENV-011": "Two dialects of tilelang are installed over each other.",
     "AI-ENV-012": (

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 
 from kernels_npu.evidence import Evidence
 from profiling.conditions import Conditions
+from profiling.manifest import Manifest
 from profiling.records.profile import Profile
 
 #: Levels whose figures are the same in every repetition.
@@ -25,11 +27,40 @@ _COUNTED = Conditions(
 
 
 def conditions_of(profile: Profile, *, aggregation: str, baseline: str) -> Conditions:
-    """The conditions as far as the files tell them; the others stay missing.
+    """The conditions as far as files and manifests tell them; the others stay missing.
 
     aggregation, baseline: which only those know who make a report of the profile.
     """
     levels = {column.evidence for table in profile.tables for column in table.columns[:1]}
     levels |= {tasks.evidence for tasks in profile.tasks}
     known = _COUNTED if levels and levels <= WITHOUT_NOISE else _MEASURED
-    return dataclasses.replace(known, aggregation=aggregation, baseline=baseline)
+    told = {name: _together(profile, name) for name in _OF_A_MANIFEST}
+    return dataclasses.replace(known, aggregation=aggregation, baseline=baseline, **told)
+
+
+def _hardware(manifest: Manifest) -> str:
+    chip = manifest.settings.get("soc", "")
+    if manifest.evidence in WITHOUT_NOISE:
+        return f"{manifest.made_by}, {chip}" if chip else manifest.made_by
+    return chip
+
+
+def _software(manifest: Manifest) -> str:
+    return ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
+
+
+def _reproduction(manifest: Manifest) -> str:
+    return shlex.join(manifest.command)
+
+
+_OF_A_MANIFEST = {
+    "hardware": _hardware,
+    "software": _software,
+    "reproduction": _reproduction,
+}
+
+
+def _together(profile: Profile, name: str) -> str:
+    """What the manifests say, each thing once; nothing when one of them does not say it."""
+    told = [_OF_A_MANIFEST[name](manifest) for manifest in profile.manifests]
+    return "; ".join(dict.fromkeys(told)) if all(told) else ""

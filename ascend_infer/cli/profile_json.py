@@ -6,8 +6,8 @@ from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
-from ascend_infer.cli.profile_tables import HIDDEN, SHOWN, files_of, ordered
 from profiling import analysis
+from profiling.analysis.listing import HIDDEN, SHOWN, files_of, ordered
 from profiling.devices import Chip
 from profiling.records import FileKind, OpProfile, Profile, Table, Tasks, Trace
 

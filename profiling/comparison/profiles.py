@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from profiling import analysis
 from profiling.comparison.measurement import Kernel, Key, Metric
 from profiling.provenance import WITHOUT_NOISE
 from profiling.records import Figure, FileKind, OpProfile, Profile, Row, Table, Tasks
@@ -35,31 +36,24 @@ class Count:
     Args:
         metric: what it is.
         kind: the file.
-        columns: whose cells count.
-        together: how the cells of all rows become one figure.
+        columns: whose cells are added up over all cores.
     """
 
     metric: Metric
     kind: FileKind
     columns: re.Pattern[str]
-    together: Callable[[Iterable[float]], float] = sum
 
 
 def _count(name: str, unit: str, kind: FileKind, columns: str) -> Count:
     return Count(metric=Metric(name=name, unit=unit), kind=kind, columns=re.compile(columns))
 
 
-#: Counts need no clock, so simulated launches are compared by them.
+#: Counts need no clock, so simulated launches are compared by them, and by their bytes.
+BYTES_READ = Metric(name="read from global memory", unit="bytes")
+BYTES_WRITTEN = Metric(name="written to global memory", unit="bytes")
 COUNTS = (
-    _count("read from memory", "KiB", FileKind.MEMORY, r"read_main_memory_datas_kb"),
-    _count("written to memory", "KiB", FileKind.MEMORY, r"write_main_memory_datas_kb"),
-    _count("instructions of MTEs", "", FileKind.MEMORY, r"ai[cv]_mte\d_instructions"),
-    Count(
-        metric=Metric(name="cycles of the longest core", unit="cycles"),
-        kind=FileKind.PIPE,
-        columns=re.compile(r"ai[cv]_total_cycles"),
-        together=max,
-    ),
+    _count("instructions", "", FileKind.PIPE, r"ai[cv]_[a-z0-9]+_instructions"),
+    _count("modelled length", "cycles", FileKind.OP_BASIC_INFO, "task_cycles"),
 )
 #: The vendor's simulator writes one file per core; a launch is the sum over its cores.
 INSTRUCTION_COUNTS = (
@@ -94,19 +88,24 @@ def _launch(launch: OpProfile) -> Iterator[Samples]:
     kernel = Kernel(name=launch.name, blocks="" if blocks is None else str(blocks.value))
     time = launch.info_figure("task_duration_us")
     if time is not None and time.evidence not in WITHOUT_NOISE:
-        yield from _samples(kernel, TASK_TIME, [time], sum)
+        yield from _sum(kernel, TASK_TIME, [time])
+    traffic = analysis.traffic_of(launch)
+    if traffic is not None and traffic.whole.evidence in WITHOUT_NOISE:
+        for metric, moved in ((BYTES_READ, traffic.read), (BYTES_WRITTEN, traffic.written)):
+            key = Key(kernel=kernel, metric=metric, evidence=traffic.whole.evidence)
+            yield Samples(key=key, values=(moved,), where=str(traffic.whole.where))
     for count in COUNTS:
         tables = [table for kind, table in launch.tables.items() if kind is count.kind]
         figures = _cells(tables, count.columns)
         if figures and figures[0].evidence in WITHOUT_NOISE:
-            yield from _samples(kernel, count.metric, figures, count.together)
+            yield from _sum(kernel, count.metric, figures)
 
 
 def _by_name(table: Table) -> Iterator[Samples]:
     for row in table.rows:
         if row.number("duration_us") is not None:
             duration = table.figure(row, "duration_us")
-            yield from _samples(_kernel_of(row), TASK_TIME, [duration], sum)
+            yield from _sum(_kernel_of(row), TASK_TIME, [duration])
 
 
 def _kernel_of(row: Row) -> Kernel:
@@ -137,7 +136,7 @@ def _instructions(profile: Profile) -> Iterator[Samples]:
         for count in INSTRUCTION_COUNTS:
             figures = _cells(tables, count.columns)
             if figures:
-                yield from _samples(kernel, count.metric, figures, count.together)
+                yield from _sum(kernel, count.metric, figures)
 
 
 def _simulated_launch(root: str, file: str) -> tuple[str, ...]:
@@ -158,13 +157,8 @@ def _cells(tables: Iterable[Table], columns: re.Pattern[str]) -> list[Figure]:
     ]
 
 
-def _samples(
-    kernel: Kernel,
-    metric: Metric,
-    figures: list[Figure],
-    together: Callable[[Iterable[float]], float],
-) -> Iterator[Samples]:
-    """One sample, put together from `figures`, which have numbers and one evidence level."""
+def _sum(kernel: Kernel, metric: Metric, figures: list[Figure]) -> Iterator[Samples]:
+    """One sample, the sum of `figures`, which have numbers and one evidence level."""
     key = Key(kernel=kernel, metric=metric, evidence=figures[0].evidence)
-    value = together([figure.number or 0.0 for figure in figures])
+    value = sum(figure.number or 0.0 for figure in figures)
     yield Samples(key=key, values=(value,), where=str(figures[0].where))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ascend_infer.cli.report import compare, gate
+from ascend_infer.cli.report import compare, gate, html
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -17,3 +17,4 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     reports = parser.add_subparsers(title="reports", metavar="WHAT", required=True)
     compare.add_command(reports)
     gate.add_commands(reports)
+    html.add_command(reports)

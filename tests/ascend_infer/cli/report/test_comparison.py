@@ -10,6 +10,7 @@ import pytest
 
 from ascend_infer.cli import main
 from profiling.conditions import MEANING
+from tests.ascend_infer.cli.report import simulated_steps
 from tests.profiling import fixtures
 
 pytest.importorskip("scipy")
@@ -141,3 +142,33 @@ def test_damage_fails_the_gate_and_makes_no_baseline(
 def test_wrong_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     status, told = as_json(capsys, *arguments)
     assert status == 2 and told["error"]["code"] == "AI-CLI-006"
+
+
+def test_simulated_launches_are_compared_by_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = str(simulated_steps.profile(tmp_path / "before"))
+    wider = {**simulated_steps.LAYER, "silu_and_mul": {"rows": 4, "inter": 320}}
+    after = str(simulated_steps.profile(tmp_path / "after", wider))
+    status, told = as_json(capsys, "compare", before, after)
+    assert status == 0
+    found = {(m["kernel"]["name"], m["metric"]): m for m in told["matched"]}
+    metrics = {metric for _, metric in found}
+    assert metrics == {
+        *("read from global memory", "written to global memory"),
+        *("instructions", "modelled length"),
+    }
+    read = found["silu_and_mul", "read from global memory"]
+    assert (read["verdict"], read["ratio"], read["evidence"]) == ("more", 2.0, "simulated")
+    assert found["silu_and_mul", "modelled length"]["evidence"] == "modelled"
+    assert found["rms_norm", "instructions"]["verdict"] == "same"
+    assert {m["unit"] for m in told["matched"]} == {"bytes", "", "cycles"}
+    baseline = str(tmp_path / "baseline.json")
+    assert called(capsys, "baseline", before, "-o", baseline)[0] == 0
+    assert called(capsys, "gate", "--baseline", baseline, before)[0] == 0
+    status, told = as_json(capsys, "gate", "--baseline", baseline, after)
+    assert status == 1
+    failed = {finding["kernel"]["name"] for finding in told["findings"] if finding["fails"]}
+    assert failed == {"silu_and_mul"}
+    measured = profile(tmp_path / "device", 10, 10.1, name="rms_norm")
+    assert called(capsys, "gate", "--baseline", baseline, measured)[0] == 1

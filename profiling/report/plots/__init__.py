@@ -1,0 +1,1 @@
+"""The drawings of a report; matplotlib is imported when one is made."""

@@ -1,0 +1,190 @@
+"""What a page holds, whatever was read; and that nothing in it is what a file wanted it to be."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from kernels_npu.errors import UsageError
+from kernels_npu.evidence import Evidence
+from profiling import Profile, read_profile
+from profiling.conditions import MEANING, Conditions
+from profiling.devices import get_chip
+from profiling.printable import printable
+from profiling.records import Span, Trace
+from profiling.report import Page, ReportOptions, build, render, write
+from profiling.report.plots.timeline import MOST_TRACKS, timeline
+from tests.profiling import fixtures
+
+pytest.importorskip("matplotlib")
+COMPLETE = Conditions(**dict.fromkeys(MEANING, "as always"))
+
+
+class Reader(HTMLParser):
+    """Tags with their attributes, in order; text by the section that it is in."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def profile(folder: Path, files: dict[str, str]) -> Profile:
+    return read_profile(fixtures.write(folder, files))
+
+
+def anchors(page: Page) -> list[str]:
+    return [section.anchor for section in page.sections]
+
+
+def test_every_kind_of_file_has_its_place(tmp_path: Path) -> None:
+    page = build(profile(tmp_path, dict(fixtures.ALL)), COMPLETE)
+    assert anchors(page)[:3] == ["summary", "roofline", "launches"]
+    assert {"timeline-0", "kernels", "operators", "tables"} <= set(anchors(page))
+    assert anchors(page)[-1] == "sources"
+    files = page.sections[-1].grids[0]
+    assert len(files.rows) == len(fixtures.ALL)
+    text = render(page)
+    for name in fixtures.ALL:
+        assert name.rpartition("/")[2] in text
+    assert "12.25" in text and "OpBasicInfo.csv:2, npu-measured" in text
+    assert "1.635556" not in text, "a simulator's time is not shown"
+
+
+def test_it_loads_nothing(tmp_path: Path) -> None:
+    read = Reader(render(build(profile(tmp_path, dict(fixtures.ALL)), COMPLETE)))
+    assert {name for name, _ in read.tags} & {"svg", "table", "figure"}
+    assert not {name for name, _ in read.tags} & {"link", "img", "iframe", "object", "embed"}
+    addresses = [
+        value
+        for _, attributes in read.tags
+        for name, value in attributes.items()
+        if name in ("src", "href", "xlink:href") and value
+    ]
+    assert all(address.startswith(("#", "data:")) for address in addresses)
+    assert "http-equiv" in read.named("meta")[3]
+
+
+def test_identifiers_are_unique(tmp_path: Path) -> None:
+    read = Reader(render(build(profile(tmp_path, dict(fixtures.ALL)), COMPLETE)))
+    found = [a["id"] for _, a in read.tags if "id" in a]
+    assert len(found) == len(set(found))
+
+
+def test_the_first_line_says_which_conditions_are_missing(tmp_path: Path) -> None:
+    read = profile(tmp_path, dict(fixtures.FLAT))
+    body = render(build(read, Conditions(load="1"))).partition("<body>")[2].strip()
+    assert body.startswith('<p class="headline" role="alert">Not comparable: 11 of 12')
+    assert "Not comparable" not in render(build(read, COMPLETE))
+
+
+def test_the_roofline_of_a_chip(tmp_path: Path) -> None:
+    arithmetic = (
+        "block_id,sub_block_id,aic_time(us),aic_cube_fp16_ratio,aic_cube_fops,\n"
+        "0,cube0,4.0,0.5,123456789,\n"
+    )
+    read = profile(tmp_path, {**fixtures.FLAT, "ArithmeticUtilization.csv": arithmetic})
+    roofline = build(read, COMPLETE, get_chip("Ascend910B2")).sections[1]
+    (plot,) = roofline.plots
+    assert "Ascend910B2" in plot.title and "rms_norm_kernel_mix_aic" in plot.svg
+    assert "billion operations per second" in plot.svg
+    (without,) = [s for s in build(read, COMPLETE).sections if s.anchor == "roofline"]
+    assert not without.plots and "--chip" in without.lead
+
+
+def test_rows_and_kernels_are_limited_and_counted(tmp_path: Path) -> None:
+    for number in range(7):
+        text = fixtures.BASIC_INFO.replace("rms_norm_kernel", f"kernel_{number}")
+        fixtures.write(tmp_path / str(number), {"OpBasicInfo.csv": text})
+    page = build(read_profile(tmp_path), COMPLETE, options=ReportOptions(rows=3, details=2))
+    launches = next(s for s in page.sections if s.anchor == "launches").grids[0]
+    assert (len(launches.rows), launches.left_out) == (3, 4)
+    kernels = next(s for s in page.sections if s.anchor == "kernels")
+    assert len(kernels.sections) == 2 and "5 further kernels" in kernels.lead
+
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "$\\frac{1}{0}$ & <b>",
+    "{{ 7 * 7 }}{% raw %}",
+    "a\u202eb\u2028c",
+    "核函数 ядро 🚀",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_are_text_everywhere(tmp_path: Path, name: str) -> None:
+    quoted = '"' + name.replace('"', '""') + '"'
+    basic = fixtures.BASIC_INFO.replace("rms_norm_kernel_mix_aic", quoted)
+    details = fixtures.KERNEL_DETAILS_1.replace("MatMulV2", quoted)
+    trace = fixtures.TRACE.replace("Stream 2", name.replace("\\", "\\\\").replace('"', '\\"'))
+    read = profile(
+        tmp_path,
+        {**fixtures.FLAT, "OpBasicInfo.csv": basic, "kernel_details.csv": details, "t.json": trace},
+    )
+    told = Reader(render(build(read, COMPLETE)))
+    assert printable(name) in "".join(told.text)
+    assert len(told.named("script")) == 1 and not told.named("img") and not told.named("b")
+    assert not [a for _, a in told.tags if any(key.startswith("on") for key in a)]
+
+
+def trace(tracks: int, spans: int) -> Trace:
+    return Trace(
+        file="trace.json",
+        others=0,
+        evidence=Evidence.MODELLED,
+        spans=tuple(
+            Span(
+                name="VADD",
+                process=f"core {track // 4}",
+                track=("MTE2", "V", "MTE3", "S")[track % 4],
+                start=Decimal(10 * number),
+                duration=Decimal(9),
+            )
+            for track in range(tracks)
+            for number in range(spans)
+        ),
+    )
+
+
+def test_a_large_trace_becomes_a_small_drawing() -> None:
+    plot = timeline(trace(60, 1000), "timeline", "cycles")
+    assert plot is not None
+    assert len(plot.svg) < 400_000
+    assert f"{60 - MOST_TRACKS} of 60 tracks" in plot.left_out
+    assert plot.svg.count("1,000 spans, active 90.0%") == MOST_TRACKS
+
+
+def test_an_empty_trace_has_no_drawing() -> None:
+    assert timeline(trace(0, 0), "timeline", "cycles") is None
+
+
+def test_colours_are_the_pages(tmp_path: Path) -> None:
+    plot = timeline(trace(4, 2), "timeline", "cycles")
+    assert plot is not None and "var(--mte2)" in plot.svg
+    assert not re.search(r"#0e0f", plot.svg)
+
+
+def test_a_report_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    page = build(profile(tmp_path / "profile", dict(fixtures.FLAT)), COMPLETE)
+    with pytest.raises(UsageError, match="AI-CLI-004"):
+        write(page, tmp_path / "nowhere" / "report.html")
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(UsageError, match="AI-CLI-004"):
+        write(page, tmp_path / "report.html")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["profile", "report.html"]
