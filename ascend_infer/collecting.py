@@ -8,9 +8,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from ascend_infer import __version__
 from kernels_npu.errors import UsageError
 from kernels_npu.spec import OPERATORS, kernel_name
-from profiling.collect import Chip, Mode, chip_of
+from profiling.collect import Family, Mode, family_of
 
 #: Launches to collect of a program that may launch all our kernels, which are more than one.
 _LAUNCHES = "100"
@@ -59,22 +60,22 @@ def operator_application(
     )
 
 
-def host_chip() -> Chip | None:
+def host_family() -> Family | None:
     """The family of this host's chips, as npu-smi names them; None when it does not tell."""
     from ascend_infer.doctor.probes.npu_smi import info
 
     for npu in info().get("npus", ()):
         try:
-            return chip_of(npu["name"])
+            return family_of(npu["name"])
         except UsageError:
             continue
     return None
 
 
 def host_versions() -> dict[str, str]:
-    """CANN's version, as its files have it."""
+    """CANN's version, as its files have it, and our own."""
     from ascend_infer.doctor.probes.cann import describe
 
     home = os.environ.get("ASCEND_HOME_PATH")
     version = describe(Path(home))["version"] if home else None
-    return {"CANN": version} if version else {}
+    return {"ascend-infer": __version__, **({"CANN": version} if version else {})}

@@ -55,9 +55,9 @@ def add_commands(group: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         ours.add_argument(
             "--time-limit",
             type=options.integer(1),
-            default=_TIME_LIMIT_S,
             metavar="SECONDS",
-            help=f"end the collection after so long (default: {_TIME_LIMIT_S})",
+            help=f"end the collection after so long (default: {_TIME_LIMIT_S}, and later than the "
+            "tool's own limit)",
         )
         ours.add_argument(
             "--dry-run", action="store_true", help="print the command; needs nothing installed"
@@ -120,7 +120,9 @@ def run(arguments: argparse.Namespace) -> int:
         started.append(folder)
         print(f"collecting into {folder}: {printed(command)}", file=sys.stderr, flush=True)
 
-    around = Surroundings(limit_s=arguments.time_limit, versions=host_versions(), on_start=on_start)
+    around = Surroundings(
+        limit_s=_limit_s(arguments.time_limit, request), versions=host_versions(), on_start=on_start
+    )
     try:
         collection = collect(request, around)
     except KeyboardInterrupt:
@@ -136,8 +138,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _request(arguments: argparse.Namespace) -> Request:
-    from ascend_infer.collecting import host_chip, operator_application, selection
-    from profiling.collect import MODES, Request, chip_of
+    from ascend_infer.collecting import host_family, operator_application, selection
+    from profiling.collect import MODES, Request, family_of
 
     mode = MODES[arguments.mode]
     operator: str | None = getattr(arguments, "op", None)
@@ -148,6 +150,13 @@ def _request(arguments: argparse.Namespace) -> Request:
         if name.startswith(_PREFIX) and value is not None
     }
     values = selection(mode, given, operator=operator)
+    if operator is None and getattr(arguments, "case", None):
+        raise UsageError(
+            "AI-CLI-003",
+            f"--case {arguments.case} without --op",
+            rule="a case is one of an operator's workloads",
+            fix="add --op, or leave --case out",
+        )
     if operator is not None:
         if command:
             raise UsageError(
@@ -164,12 +173,24 @@ def _request(arguments: argparse.Namespace) -> Request:
             launches=_launches(values),
         )
     soc: str | None = getattr(arguments, "soc", None)
-    chip = chip_of(soc) if soc else None
-    if chip is None and mode.name == "op" and not arguments.dry_run:
-        chip = host_chip()
+    family = family_of(soc) if soc else None
+    if family is None and mode.name == "op" and not arguments.dry_run:
+        family = host_family()
     return Request(
-        mode=mode, values=values, application=tuple(command), output=arguments.output, chip=chip
+        mode=mode,
+        values=values,
+        application=tuple(command),
+        output=arguments.output,
+        family=family,
     )
+
+
+def _limit_s(asked: int | None, request: Request) -> int:
+    """As asked; a simulator that ends itself in time shall also analyse what it has."""
+    if asked is not None:
+        return asked
+    minutes = request.given.get("timeout", "")  # what is no number is refused later
+    return _TIME_LIMIT_S + (int(minutes) * 60 if minutes.isdecimal() else 0)
 
 
 def _launches(values: dict[str, str]) -> str:

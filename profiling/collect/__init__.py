@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from profiling.collect.chips import Chip, chip_of
 from profiling.collect.command import argument_list, printed
+from profiling.collect.families import Family, family_of
 from profiling.collect.modes import MODES
 from profiling.collect.options import Mode, Option
 from profiling.collect.request import Request, check
@@ -18,13 +18,13 @@ from profiling.collect.tool import words_of
 
 __all__ = [
     "MODES",
-    "Chip",
+    "Family",
     "Mode",
     "Option",
     "Request",
     "argument_list",
     "check",
-    "chip_of",
+    "family_of",
     "printed",
     "words_of",
 ]

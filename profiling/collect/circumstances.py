@@ -15,7 +15,7 @@ _VARIABLES = re.compile(
     r"|TASK_QUEUE_ENABLE|PER_STREAM_QUEUE|STREAMS_PER_DEVICE|OMP_NUM_THREADS|LD_LIBRARY_PATH"
     r"|PYTHONPATH|PYTHONFAULTHANDLER|PYTHONUNBUFFERED|TRITON_DISABLE_LINE_INFO"
 )
-_PACKAGES = ("ascend-infer", "torch", "torch_npu", "tilelang")
+_PACKAGES = ("torch", "torch_npu", "tilelang")
 #: Seconds for each question to git.
 _LIMIT_S = 10.0
 _QUESTIONS = {
@@ -31,7 +31,7 @@ def variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def package_versions() -> dict[str, str]:
-    """Python, and of our packages and torch's those that are installed; nothing is imported."""
+    """Python, and of torch and TileLang what is installed; nothing is imported."""
     versions = {"Python": platform.python_version()}
     for name in _PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):

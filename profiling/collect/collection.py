@@ -19,7 +19,7 @@ from profiling.collect.host import check_host
 from profiling.collect.request import Request, check
 from profiling.collect.said import heard
 from profiling.collect.tool import Tool, check_version, find_tool
-from profiling.collect.verdict import fault_of
+from profiling.collect.verdict import at_the_limit, fault_of
 from profiling.files import read_profile
 from profiling.manifest import Manifest
 from profiling.records.profile import Profile
@@ -99,7 +99,7 @@ def collect(request: Request, around: Surroundings | None = None) -> Collection:
         versions=_versions(tool, around.versions),
         environment=circumstances.variables(environment),
         git=circumstances.git_state(),
-        settings={"folder": os.getcwd(), "chip": str(request.chip or "")},
+        settings={"folder": os.getcwd(), "family": str(request.family or "")},
     )
     begun.write(folder)
     around.on_start(folder, command)
@@ -131,7 +131,7 @@ def collect(request: Request, around: Surroundings | None = None) -> Collection:
         folder=folder,
         manifest=manifest,
         profile=profile,
-        warnings=(*warnings, *more),
+        warnings=(*warnings, *more, *at_the_limit(request, profile)),
         error=error,
     )
 

@@ -7,7 +7,7 @@ brought an option is known for `--custom-input` alone.
 
 from __future__ import annotations
 
-from profiling.collect.chips import A2_A3, A5, SPLIT
+from profiling.collect.families import A2_A3, A5, SPLIT
 from profiling.collect.options import Condition, Excludes, Mode, Needs, Option
 from profiling.collect.values import File, Names, Numbers, Text, WholeNumber, Words, names, switch
 

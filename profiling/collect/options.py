@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kernels_npu.evidence import Evidence
-from profiling.collect.chips import ALL, Chip
+from profiling.collect.families import ALL, Family
 from profiling.collect.values import Value
 
 
@@ -30,7 +30,7 @@ class Option:
     meaning: str
     default: str = ""
     given: str = ""
-    chips: frozenset[Chip] = ALL
+    chips: frozenset[Family] = ALL
     since: str = ""
     refused: str = ""
 

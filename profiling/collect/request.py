@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernels_npu.errors import UsageError
-from profiling.collect.chips import Chip, chip_of
+from profiling.collect.families import Family, family_of
 from profiling.collect.folder import check_length
 from profiling.collect.options import Condition, Mode, Needs, Option
 from profiling.collect.values import Names
@@ -22,14 +23,14 @@ class Request:
         values: option -> value, as they would be written.
         application: the program and its arguments; empty where an option stands in for it.
         output: folder in which each collection gets one of its own.
-        chip: family of the device's chip; None when it is not known.
+        family: of the device's chip; None when it is not known.
     """
 
     mode: Mode
     values: Mapping[str, str] = field(default_factory=dict)
     application: tuple[str, ...] = ()
     output: Path = Path("msprof")
-    chip: Chip | None = None
+    family: Family | None = None
 
     @property
     def given(self) -> dict[str, str]:
@@ -140,23 +141,25 @@ def _check_beginning(application: tuple[str, ...]) -> None:
 
 def _check_chip(request: Request) -> Iterator[str]:
     """What only some chips have: an error when the chip is another, else what stays open."""
-    soc = request.values.get("soc-version")
-    chip = chip_of(soc) if soc else request.chip
+    soc, family = request.values.get("soc-version"), request.family
+    if soc:
+        with contextlib.suppress(UsageError):  # a simulator may be newer than the table
+            family = family_of(soc)
     for what, chips in _of_some_chips(request):
         families = ", ".join(sorted(map(str, chips)))
-        if chip is None:
+        if family is None:
             yield f"{what} is for {families} only; the chip is not known here"
-        elif chip not in chips:
+        elif family not in chips:
             raise UsageError(
                 "AI-PROF-036",
-                f"{what} on {soc or chip}",
+                f"{what} on {soc or family}",
                 rule=f"{what} is for {families} only",
                 fix=f"leave {what} out, or collect on a chip that has it",
             )
 
 
-def _of_some_chips(request: Request) -> Iterator[tuple[str, frozenset[Chip]]]:
-    every = frozenset(Chip)
+def _of_some_chips(request: Request) -> Iterator[tuple[str, frozenset[Family]]]:
+    every = frozenset(Family)
     for name, value in request.given.items():
         option = request.mode.by_name[name]
         if option.chips != every:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from profiling.printable import printable
+
 #: msopprof's warnings about kernels that it left out: all of them, or the one that is named.
 _UNMATCHED = re.compile(r"No profiling data matched")
 _SKIPPED = re.compile(r"Kernel (\S+) skipped")
@@ -62,9 +64,10 @@ def heard(files: Iterable[Path]) -> Said:
 
 
 def _lines(file: Path) -> Iterator[str]:
+    """The lines as they can be quoted: without what steers a terminal."""
     try:
         with file.open("rb") as stream:
             while line := stream.readline(_LINE):
-                yield line.decode(errors="replace").rstrip("\r\n")
+                yield printable(line.decode(errors="replace").rstrip("\r\n").expandtabs())
     except OSError:
         return

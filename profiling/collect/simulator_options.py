@@ -7,7 +7,7 @@ Source: as for `msprof op`. Options of the device mode that are missing here (`-
 from __future__ import annotations
 
 from kernels_npu.evidence import Evidence
-from profiling.collect.chips import A2_A3
+from profiling.collect.families import A2_A3
 from profiling.collect.op_options import CONFIG, CORES, MSTX_RULE, SELECTION
 from profiling.collect.options import Condition, Excludes, Mode, Option
 from profiling.collect.values import File, Names, Text, WholeNumber, names, switch

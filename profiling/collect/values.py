@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from profiling.collect.chips import ALL, Chip
+from profiling.collect.families import ALL, Family
 
 
 class Value(Protocol):
@@ -71,7 +71,7 @@ class Names:
         required: a name that the list has to have.
     """
 
-    chips: Mapping[str, frozenset[Chip]]
+    chips: Mapping[str, frozenset[Family]]
     separator: str = ""
     any_case: bool = False
     most: int = 0
@@ -103,7 +103,7 @@ class Names:
         return tuple(spelled.get(part.lower(), part) for part in texts)
 
 
-def names(*of_all_chips: str, **of_some: frozenset[Chip]) -> dict[str, frozenset[Chip]]:
+def names(*of_all_chips: str, **of_some: frozenset[Family]) -> dict[str, frozenset[Family]]:
     """The names with the chips that have each."""
     return {**dict.fromkeys(of_all_chips, ALL), **of_some}
 

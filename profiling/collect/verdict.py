@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import signal
+from collections.abc import Iterator
+from fnmatch import fnmatchcase as fnmatch
 from pathlib import Path
 
 from kernels_npu.errors import AscendInferError, EnvironmentProblem, UsageError
@@ -62,6 +64,15 @@ def fault_of(
             rule="what is profiled has to run to its end",
             fix=f"run it alone: {printed(request.application)}; or: ascend-infer diagnose {folder}",
         )
+    others = _others(request, profile)
+    if others:
+        return UsageError(
+            "AI-PROF-003",
+            f"of the collected kernels none is called {request.given['kernel-name']}, but "
+            f"{', '.join(others)}{kept}",
+            rule="what is collected has the names that were asked for",
+            fix=f"--kernel-name={others[0]}, if that is the kernel",
+        )
     damage = _damage(profile)
     simulated = request.mode.evidence is Evidence.MODELLED
     if not count and (damage is None or said.unmatched or simulated):
@@ -75,6 +86,26 @@ def fault_of(
             fix="look for free space on the disk, and collect again",
         )
     return None
+
+
+def _others(request: Request, profile: Profile | None) -> list[str]:
+    """The kernels that were collected, when none has a name that was asked for.
+
+    The tool matches the beginnings of names, and calls that fuzzy: anywhere is good enough here.
+    """
+    wanted = request.given.get("kernel-name")
+    kernels = () if profile is None else profile.kernels
+    names = list(dict.fromkeys(kernel.info.name for kernel in kernels if kernel.info))
+    if wanted is None or any(fnmatch(n, f"*{w}*") for n in names for w in wanted.split("|")):
+        return []
+    return names
+
+
+def at_the_limit(request: Request, profile: Profile | None) -> Iterator[str]:
+    """Says that there may have been more launches, when as many were collected as wanted."""
+    count = collected(request.mode, profile)
+    if 1 < _wanted(request) <= count:
+        yield f"--launch-count={count} launches are collected; later ones are not among them"
 
 
 def _damage(profile: Profile | None) -> Note | None:

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kernels_npu.evidence import Evidence
-from profiling.collect.chips import Chip
+from profiling.collect.families import Family
 from profiling.collect.modes import MODES
 from profiling.collect.options import Mode, Needs
 from profiling.collect.values import Names
@@ -74,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     try:
         options, application = parse(mode, arguments)
-        refuse(mode, options, application, Chip(os.environ.get(CHIP, "910B")))
+        refuse(mode, options, application, Family(os.environ.get(CHIP, "910B")))
         return run(mode, options, application)
     except (Refused, OSError) as error:
         print(f"[ERROR] {error}", file=sys.stderr)
@@ -107,7 +107,9 @@ def parse(mode: Mode, arguments: Sequence[str]) -> tuple[dict[str, str], list[st
     return options, rest or options.get("application", "").split()
 
 
-def refuse(mode: Mode, options: Mapping[str, str], application: Sequence[str], chip: Chip) -> None:
+def refuse(
+    mode: Mode, options: Mapping[str, str], application: Sequence[str], chip: Family
+) -> None:
     """What the tables know, in the tool's words where they are known."""
     for name, value in options.items():
         option = mode.by_name.get(name)
