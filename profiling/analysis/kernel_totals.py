@@ -64,7 +64,7 @@ def longest_launches(profile: Profile) -> list[OpProfile]:
 
 
 def profile_sentences(profile: Profile) -> list[Sentence]:
-    """What the launches say together: which kernel moves most, which takes longest."""
+    """What several launches say together: which kernel moves most, which takes longest."""
     totals = kernel_totals(profile)
     told: list[Sentence] = []
     for level in dict.fromkeys(total.evidence for total in totals):
@@ -98,7 +98,7 @@ def _length_of(kernel: OpProfile) -> Figure | None:
 
 def _most_bytes(totals: Sequence[KernelTotal], profile: Profile) -> Iterator[Sentence]:
     moving = [total for total in totals if total.gm_bytes]
-    if not moving:
+    if sum(total.launches for total in moving) < 2:
         return
     whole, most = sum(total.gm_bytes or 0.0 for total in moving), moving[0]
     figure, moved = most.most_bytes, most.gm_bytes or 0.0
@@ -115,7 +115,7 @@ def _most_bytes(totals: Sequence[KernelTotal], profile: Profile) -> Iterator[Sen
 
 def _longest(totals: Sequence[KernelTotal]) -> Iterator[Sentence]:
     timed = [total for total in totals if total.length]
-    if not timed:
+    if sum(total.launches for total in timed) < 2:
         return
     most = max(timed, key=lambda total: total.length or 0.0)
     whole = sum(total.length or 0.0 for total in timed if total.unit == most.unit)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import importlib.metadata
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from kernels_npu.sim.machine import cost
 from kernels_npu.sim.machine.compiled import LaunchRecord
 from kernels_npu.sim.reporting import collect_into
 from kernels_npu.sim.tracing import trace
+from profiling.collect import circumstances
 from profiling.manifest import Manifest
 from profiling.records.kernel import OpProfile
 from profiling.simulated.tables import kernel_of
@@ -24,7 +24,6 @@ from profiling.simulated.tree import Tree
 
 #: Of a trace that is read as a whole, and shown.
 _MOST_EVENTS = 200_000
-_PACKAGES = ("ascend-infer", "torch", "numpy")
 
 
 class SimulatedRun:
@@ -112,7 +111,7 @@ def profile_simulated(
         )
     tree = Tree(Path(folder))
     run = SimulatedRun(tree.folder, launches)
-    started, operators = _now(), _operators()
+    started, git, operators = _now(), circumstances.git_state(), _operators()
     try:
         limits = {"launches": launches, "blocks": blocks, "events": _MOST_EVENTS}
         with (
@@ -140,7 +139,9 @@ def profile_simulated(
                     command=tuple(command),
                     started=started,
                     ended=_now(),
-                    versions=_versions(),
+                    versions=circumstances.package_versions(),
+                    environment=circumstances.variables(os.environ),
+                    git=git,
                     settings={name: text for name, text in settings.items() if text},
                 ),
             )
@@ -151,14 +152,6 @@ def profile_simulated(
 
 def _now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in _PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[package] = importlib.metadata.version(package)
-    return found
 
 
 def _operators() -> Counter[str]:

@@ -11,6 +11,7 @@ import pytest
 
 from kernels_npu.errors import AscendInferError
 from profiling import analysis, read_profile
+from profiling.devices import get_chip
 from profiling.records import FileKind, Note, Profile, Severity
 from tests.profiling import fixtures
 
@@ -220,6 +221,9 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
     return data
 
 
+_CHIP = get_chip("Ascend910B2")
+
+
 def test_no_mutation_raises(tmp_path: Path) -> None:
     chance = random.Random(20261130)
     originals = [(name.rpartition("/")[2], text.encode()) for name, text in fixtures.ALL.items()]
@@ -238,12 +242,15 @@ def refusal(path: Path) -> str:
     except AscendInferError as error:
         return error.code
     for kernel in profile.kernels:
-        analysis.kernel_sentences(kernel)
+        analysis.kernel_sentences(kernel, _CHIP)
+    analysis.profile_sentences(profile)
+    analysis.longest_launches(profile)
     for tasks in profile.tasks:
         analysis.task_sentences(tasks)
     for table in profile.of_kind(FileKind.STEP_TRACE):
         analysis.step_sentences(table)
     for trace in profile.traces:
         analysis.track_totals(trace)
+        analysis.trace_sentences(trace)
     assert all(n.what and n.rule and n.fix and str(n.where) for n in profile.notes)
     return ""
