@@ -55,27 +55,42 @@ class Gain:
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """measured_seconds: of a real step, None when the caller has none."""
+    """measured_seconds: of a real step, None when the caller has none.
+
+    largest_batch: sequences that fit into the device's memory; None where its size is not known.
+    """
 
     step: StepEstimate
     classes: tuple[ClassBound, ...]
     gains: tuple[Gain, ...]
     measurements: tuple[str, ...]
     measured_seconds: float | None
+    batch: int
+    largest_batch: int | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the batch fits into the device's memory, as far as that is known."""
+        return self.largest_batch is None or self.batch <= self.largest_batch
 
     @property
     def verdict(self) -> str:
-        """The class that decides, in a sentence."""
+        """The class that decides, in a sentence; and whether the batch fits at all."""
         top = max(self.classes, key=lambda one: one.seconds)
-        return (
-            f"{top.name} are {top.share:.1%} of the bound and bound by {top.bound}; "
-            f"the largest operator is {top.largest}"
+        text = (
+            f"{top.name}: {top.share:.1%} of the bound, bound by {top.bound}; the largest operator "
+            f"is {top.largest}"
         )
+        if self.fits:
+            return text
+        return f"{text}. A batch of {self.batch} does not fit, at most {self.largest_batch} do"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready fields."""
         return {
             "verdict": self.verdict,
+            "fits": self.fits,
+            "largest_batch": self.largest_batch,
             "bound_seconds": self.step.seconds,
             "measured_seconds": self.measured_seconds,
             "classes": [vars(one) for one in self.classes],
@@ -149,6 +164,8 @@ def advise(
         gains=tuple(gains),
         measurements=tuple(_measurements(step, classes, measured_seconds)),
         measured_seconds=measured_seconds,
+        batch=batch,
+        largest_batch=situation.largest_batch(),
     )
 
 
@@ -233,16 +250,19 @@ class _Situation:
             condition=condition,
         )
 
-    def _batching(self) -> Iterator[Gain]:
-        """The largest batch that the memory holds."""
+    def largest_batch(self) -> int | None:
+        """Sequences of the context that the memory holds."""
         if self.roof.memory_bytes is None:
-            return
+            return None
         rank = self.decoder.on_rank(self.parallel)
         weights = weight_ledger(rank, self.precision).bytes
         kv = kv_ledger(rank, self.precision.kv, context=self.context)
         room = capacity(self.roof.memory_bytes, weights, kv, (self.context,), reserve=self.reserve)
-        largest = room.sequences[self.context]
-        if largest > self.batch:
+        return room.sequences[self.context]
+
+    def _batching(self) -> Iterator[Gain]:
+        largest = self.largest_batch()
+        if largest is not None and largest > self.batch:
             yield self._gain(
                 f"batch of {largest}, all that fits",
                 self._seconds(batch=largest),

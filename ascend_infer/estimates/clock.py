@@ -8,8 +8,7 @@ clock.seconds(Work.prefill(512, 1024) + Work.batch(31, 8192))    # mixed, chunke
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence as Values
 from dataclasses import dataclass
 
 from ascend_infer.estimates.formats import Precision
@@ -18,20 +17,37 @@ from ascend_infer.estimates.models import Attention, Decoder, Parallel
 from ascend_infer.estimates.operators import attention_operator
 from ascend_infer.estimates.roof import Roof
 from ascend_infer.estimates.step import estimate_step
-from ascend_infer.estimates.work import Work, require_count
+from ascend_infer.estimates.work import Sequence, Work, require_count
 
 
 @dataclass(frozen=True, kw_only=True)
-class _WindowRate:
-    """Attention of the layers with one window: seconds per cached token, and per row."""
+class _Rates:
+    """Seconds of attention in layers alike: of compute per pair, of memory per key and row."""
 
-    compute_per_token: float
-    memory_per_token: float
-    memory_per_row: float
+    window: int
+    decode_pair: float
+    prefill_pair: float
+    key: float
+    decode_row: float
+    prefill_row: float
+
+    def decode(self, rows: int, keys: int) -> float:
+        memory = self.key * keys + self.decode_row * rows
+        compute = self.decode_pair * keys
+        return compute if compute > memory else memory
+
+    def of(self, work: Work) -> float:
+        decode, prefill = (work.pairs(self.window, prefill=p) for p in (False, True))
+        rows, new = work.rows, work.prefill_rows
+        memory = self.key * work.keys_read(self.window)
+        memory += self.decode_row * (rows - new) + self.prefill_row * new
+        return max(memory, self.decode_pair * decode + self.prefill_pair * prefill)
 
 
 class StepClock:
     """Seconds of a step on each rank: the bound with further traffic. All figures are `modelled`.
+
+    Equal to `estimate_step`; what does not depend on contexts is computed once per number of rows.
 
     Args:
         decoder: the whole model; `parallel` divides it.
@@ -53,24 +69,21 @@ class StepClock:
         self._rank = decoder.on_rank(parallel or Parallel())
         self._roof, self._precision = roof, precision or Precision()
         self._overhead = overhead_seconds
-        self._fixed: dict[int, float] = {}
-        counted = Counter(layer.attention for layer in self._rank.layers)
+        self._fixed: dict[tuple[int, int], float] = {}
         #: Windows of the model's layers, 0 for those that see all keys.
-        self.windows: tuple[int, ...] = tuple(dict.fromkeys(a.window for a in counted))
-        self._rates = tuple(
-            tuple(self._rate_of(a, n) for a, n in counted.items() if a.window == window)
-            for window in self.windows
-        )
+        self.windows = tuple(dict.fromkeys(a.window for a, _ in self._rank.attentions))
+        self._rates = tuple(self._rates_of(a, layers) for a, layers in self._rank.attentions)
+        self._places = tuple(self.windows.index(rates.window) for rates in self._rates)
 
     @property
     def token_bytes(self) -> int:
         """Bytes of the cache that a token takes on a rank, in all layers."""
-        return sum(token_bytes(y.attention, self._precision.kv) for y in self._rank.layers)
+        return sum(n * token_bytes(a, self._precision.kv) for a, n in self._rank.attentions)
 
     def seconds(self, work: Work) -> float:
         """Of any step."""
-        step = estimate_step(self._rank, work, self._roof, self._precision)
-        return step.seconds + step.further_seconds + self._overhead
+        fixed = self._without_attention(work.rows, work.sequences)
+        return fixed + sum(rates.of(work) for rates in self._rates)
 
     def prefill(self, tokens: int, past: int = 0) -> float:
         """Of `tokens` of one prompt, with `past` tokens in the cache.
@@ -80,42 +93,50 @@ class StepClock:
         """
         return self.seconds(Work.prefill(tokens, past))
 
-    def keys_of(self, contexts: Sequence[int]) -> tuple[int, ...]:
+    def keys_of(self, contexts: Values[int]) -> tuple[int, ...]:
         """For `decode`: keys that the batch reads in a layer, for each of `windows`."""
         return tuple(
             sum(min(context, window) for context in contexts) if window else sum(contexts)
             for window in self.windows
         )
 
-    def decode(self, rows: int, keys: Sequence[int]) -> float:
+    def decode(self, rows: int, keys: Values[int]) -> float:
         """Of a decode step: one token for each of `rows` sequences.
 
-        Equal to `seconds(Work.decode(contexts))` with `keys = keys_of(contexts)`; what does not
-        depend on the contexts is computed once per number of rows.
+        Equal to `seconds(Work.decode(contexts))` with `keys = keys_of(contexts)`.
+
+        Raises:
+            UsageError: AI-EST-001.
         """
-        fixed = self._fixed.get(rows)
-        if fixed is None:
-            fixed = self._fixed[rows] = self._without_attention(rows)
-        total = fixed
-        for rates, tokens in zip(self._rates, keys, strict=True):
-            for rate in rates:
-                memory = rate.memory_per_token * tokens + rate.memory_per_row * rows
-                compute = rate.compute_per_token * tokens
-                total += compute if compute > memory else memory
+        total = self._without_attention(rows, rows)
+        for rates, place in zip(self._rates, self._places):
+            total += rates.decode(rows, keys[place])
         return total
 
-    def _without_attention(self, rows: int) -> float:
-        step = estimate_step(
-            self._rank, Work.batch(require_count("rows", rows), 1), self._roof, self._precision
-        )
-        return step.seconds + step.further_seconds - step.seconds_of("attention") + self._overhead
+    def _without_attention(self, rows: int, sequences: int) -> float:
+        """The same for all steps of so many rows and sequences, whatever their contexts."""
+        found = self._fixed.get((rows, sequences))
+        if found is None:
+            require_count("rows", rows)
+            alike = Work.prefill(rows - sequences + 1)
+            if sequences > 1:
+                alike += Work(groups={Sequence(tokens=1): sequences - 1})
+            step = estimate_step(self._rank, alike, self._roof, self._precision)
+            found = step.seconds + step.further_seconds - step.seconds_of("attention")
+            found = self._fixed[rows, sequences] = found + self._overhead
+        return found
 
-    def _rate_of(self, attention: Attention, layers: int) -> _WindowRate:
-        """Read off the operator for one row that sees one key."""
-        one = attention_operator(attention, Work.batch(1, 1), self._precision)
+    def _rates_of(self, attention: Attention, layers: int) -> _Rates:
+        """Read off the operator for one row that sees one key, and for a prompt of two tokens."""
         roof = self._roof
-        return _WindowRate(
-            compute_per_token=layers * roof.compute_seconds(one.flops, one.dtype),
-            memory_per_token=layers * roof.memory_seconds(one.kv_bytes),
-            memory_per_row=layers * roof.memory_seconds(one.activation_bytes),
+        one = attention_operator(attention, Work.batch(1, 1), self._precision)
+        two = attention_operator(attention, Work.prefill(2), self._precision)
+        pairs = Work.prefill(2).pairs(attention.window, prefill=True)
+        return _Rates(
+            window=attention.window,
+            decode_pair=layers * roof.compute_seconds(one.flops, one.dtype),
+            prefill_pair=layers * roof.compute_seconds(two.flops, two.dtype) / pairs,
+            key=layers * roof.memory_seconds(one.kv_bytes),
+            decode_row=layers * roof.memory_seconds(one.activation_bytes),
+            prefill_row=layers * roof.memory_seconds(two.activation_bytes) / 2,
         )

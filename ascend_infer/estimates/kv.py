@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,7 +120,6 @@ def kv_ledger(
     require_count("context", context)
     require_count("batch", batch)
     require_count("block_size", block_size)
-    counted = Counter(layer.attention for layer in decoder.layers)
     layers = tuple(
         KvLayers(
             kind=attention.kind,
@@ -130,13 +128,13 @@ def kv_ledger(
             kv_heads=attention.kv_heads,
             token_bytes=token_bytes(attention, kv),
         )
-        for attention, count in counted.items()
+        for attention, count in decoder.attentions
     )
     per_head = sum(
         count
         * _mha_token_bytes(attention, kv)
         * (min(context, attention.window) if attention.window else context)
-        for attention, count in counted.items()
+        for attention, count in decoder.attentions
     )
     return KvLedger(
         layers=layers,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -51,7 +50,7 @@ def operators(
         kv_splits: parts into which decode attention cuts the keys of a sequence.
     """
     yield _embedding(decoder, work, precision)
-    for layer, count in Counter(decoder.layers).items():
+    for layer, count in decoder.groups:
         for operator in _layer(layer, decoder.hidden_size, work, precision, kv_splits):
             yield replace(operator, launches=count * operator.launches)
     yield _norm("final_norm", 1, decoder.norm_elements, decoder.hidden_size, work.rows, precision)

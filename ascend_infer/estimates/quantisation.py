@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -120,7 +119,7 @@ def quantise_model(decoder: Decoder, precision: Precision) -> QuantLedger:
 
 def _parts(decoder: Decoder) -> Iterator[tuple[str, int, int, int, bool]]:
     """Name, rows, columns, how often, and whether it is quantised."""
-    for layer, count in Counter(decoder.layers).items():
+    for layer, count in decoder.groups:
         for matrix in layer.matrices:
             rows = matrix.copies * matrix.outputs
             yield matrix.name, rows, matrix.inputs, count, matrix.quantised

@@ -46,10 +46,13 @@ class StepEstimate:
 
     The step's bound has the lines of weights, attention and norms. Those of kind `further` come on
     top where kernels are not fused; they are kept apart.
+
+    collective_bytes: what a rank sends in two ring all-reduces per layer; its time is not counted.
     """
 
     lines: tuple[StepLine, ...]
     rows: int
+    collective_bytes: int = 0
 
     @property
     def seconds(self) -> float:
@@ -78,6 +81,7 @@ class StepEstimate:
             "seconds": self.seconds,
             "further_seconds": self.further_seconds,
             "rows": self.rows,
+            "collective_bytes": self.collective_bytes,
             "tokens_per_second": self.rows / self.seconds,
             "shares": {kind: self.share(kind) for kind in kinds},
             "lines": [vars(line) for line in self.lines],
@@ -100,12 +104,16 @@ def estimate_step(
             cannot be divided, AI-EST-001 for kv_splits below 1.
     """
     require_count("kv_splits", kv_splits)
-    rank = decoder.on_rank(parallel or Parallel())
+    ranks, stored = parallel or Parallel(), precision or Precision()
+    rank = decoder.on_rank(ranks)
+    reduced = work.rows * decoder.hidden_size * stored.activations.bits // 8
     merged: dict[str, list[Operator]] = {}
-    for operator in operators(rank, work, precision or Precision(), kv_splits=kv_splits):
+    for operator in operators(rank, work, stored, kv_splits=kv_splits):
         merged.setdefault(operator.name, []).append(operator)
     return StepEstimate(
-        lines=tuple(_line(name, alike, roof) for name, alike in merged.items()), rows=work.rows
+        lines=tuple(_line(name, alike, roof) for name, alike in merged.items()),
+        rows=work.rows,
+        collective_bytes=4 * len(rank.layers) * reduced * (ranks.tensor - 1) // ranks.tensor,
     )
 
 

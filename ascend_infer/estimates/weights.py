@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,8 +38,8 @@ class LayerGroup:
 class WeightLedger:
     """Parameters of a model, or of what one rank holds.
 
-    active: what a token's products read, experts that it does not visit left out; the embedding
-        counts whole, as model cards count it.
+    active: without the experts that a token does not visit; active_products: without the embedding
+        table either, of which a token reads one row. Model cards state one or the other.
     """
 
     lines: tuple[WeightLine, ...]
@@ -53,6 +52,16 @@ class WeightLedger:
     @property
     def active(self) -> int:
         return sum(line.count * line.active for line in self.lines)
+
+    @property
+    def active_products(self) -> int:
+        lookup = sum(line.elements for line in self.lines if line.name == "embed_tokens")
+        return self.active - (lookup if self._has_head else 0)
+
+    @property
+    def _has_head(self) -> bool:
+        """Whether the output projection is a matrix of its own."""
+        return any(line.name == "lm_head" for line in self.lines)
 
     @property
     def matrix_elements(self) -> int:
@@ -76,9 +85,10 @@ class WeightLedger:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready fields."""
-        totals = ("parameters", "active", "matrix_elements", "vocabulary_elements")
+        totals = ("parameters", "active", "active_products", "matrix_elements")
+        vocabulary = ("vocabulary_elements", "non_embedding", "bytes")
         return {
-            **{name: getattr(self, name) for name in (*totals, "non_embedding", "bytes")},
+            **{name: getattr(self, name) for name in (*totals, *vocabulary)},
             "layers": [vars(group) for group in self.groups],
             "lines": [vars(line) for line in self.lines],
         }
@@ -87,10 +97,9 @@ class WeightLedger:
 def weight_ledger(decoder: Decoder, precision: Precision | None = None) -> WeightLedger:
     """The ledger of `decoder`, or of a rank with `decoder.on_rank`."""
     stored = precision or Precision()
-    counted = Counter(decoder.layers)
     lines: list[WeightLine] = []
-    for number, (layer, count) in enumerate(counted.items(), start=1):
-        part = f"layers {number}" if len(counted) > 1 else "layers"
+    for number, (layer, count) in enumerate(decoder.groups, start=1):
+        part = f"layers {number}" if len(decoder.groups) > 1 else "layers"
         lines += [
             _matrix_line(part, count, matrix, stored, _visited(layer, matrix))
             for matrix in layer.matrices
@@ -108,7 +117,7 @@ def weight_ledger(decoder: Decoder, precision: Precision | None = None) -> Weigh
             parameters=layer.parameters,
             matrix_elements=sum(matrix.elements for matrix in layer.matrices),
         )
-        for layer, count in counted.items()
+        for layer, count in decoder.groups
     )
     return WeightLedger(lines=tuple(lines), groups=groups)
 

@@ -18,10 +18,11 @@ _WIDE = 8
 
 def draw(
     path: Path,
+    subject: str,
     axes: Mapping[str, Sequence[Any]],
     points: Sequence[tuple[Mapping[str, Any], Mapping[str, float]]],
 ) -> None:
-    """Write the plot of the points' first figure to a PNG or SVG file.
+    """Write the plot of the points' first figure to a PNG or SVG file; `subject` is its title.
 
     Raises:
         UsageError, EnvironmentProblem: as `ascend_infer.plotting.save_figure`.
@@ -30,7 +31,8 @@ def draw(
     quantity = next(iter(points[0][1]))
 
     def fill(figure: Figure) -> None:
-        _draw(figure.add_subplot(), x, quantity, axes, points)
+        plot = figure.add_subplot(title=f"{subject} (modelled, by formula)")
+        _draw(plot, x, quantity, axes, points)
 
     save_figure(path, (8.0, 5.0), fill)
 
@@ -53,7 +55,6 @@ def _draw(
         plot.set_yscale("log")
     plot.set_xlabel(x)
     plot.set_ylabel(quantity)
-    plot.set_title(f"{quantity} (modelled, a bound by formula)")
     plot.grid(visible=True, alpha=0.3)
     if len(axes) > 1:
         plot.legend()
@@ -64,10 +65,14 @@ def _lines(
 ) -> dict[str, list[tuple[Any, float]]]:
     lines: dict[str, list[tuple[Any, float]]] = {}
     for labels, figures in points:
-        others = ", ".join(f"{name} {value}" for name, value in labels.items() if name != x)
+        others = ", ".join(f"{name} {_text(labels[name])}" for name in labels if name != x)
         at = labels[x] if _is_numeric((labels[x],)) else str(labels[x])
         lines.setdefault(others, []).append((at, figures[quantity]))
     return lines
+
+
+def _text(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _is_numeric(values: Sequence[Any]) -> bool:

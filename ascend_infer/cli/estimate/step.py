@@ -142,3 +142,8 @@ def _print(step: StepEstimate, title: str) -> None:
         note=f"{step.further_seconds * 1e3:,.3f} ms on top, "
         f"{(step.seconds + step.further_seconds) * 1e3:,.2f} ms with it",
     )
+    if step.collective_bytes:
+        print(
+            f"each rank sends {envelope.gigabytes(step.collective_bytes)} in two all-reduces per "
+            "layer, whose time is not counted"
+        )

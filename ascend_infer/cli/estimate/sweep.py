@@ -68,7 +68,7 @@ def run(
     if arguments.plot is not None:
         from ascend_infer.cli.estimate import plot
 
-        plot.draw(Path(arguments.plot), axes, points)
+        plot.draw(Path(arguments.plot), _subject(arguments, axes), axes, points)
     if arguments.json:
         rows = [{**labels, **figures} for labels, figures in points]
         result = {"sweep": rows, "plot": arguments.plot}
@@ -85,6 +85,12 @@ def run(
     if arguments.plot is not None:
         print(f"plot: {arguments.plot}")
     return 0
+
+
+def _subject(arguments: argparse.Namespace, axes: Mapping[str, Any]) -> str:
+    """Model and device, as far as the sweep leaves them alone."""
+    fixed = [vars(arguments).get(name) for name in ("model", "device") if name not in axes]
+    return " on ".join(Path(name).name for name in fixed if name) or "sweep"
 
 
 def require_sweep_for_plot(arguments: argparse.Namespace) -> None:

@@ -98,7 +98,11 @@ def _print_totals(whole: WeightLedger, rank: WeightLedger) -> None:
         ("matrices", envelope.parameters(whole.matrix_elements), ""),
         ("parameters", envelope.parameters(whole.parameters), f"{whole.parameters:,}"),
         ("without embedding and head", envelope.parameters(whole.non_embedding), ""),
-        ("active per token", envelope.parameters(whole.active), ""),
+        (
+            "active per token",
+            envelope.parameters(whole.active),
+            f"{envelope.parameters(whole.active_products)} without the embedding table",
+        ),
         ("bytes", envelope.gigabytes(whole.bytes), envelope.gib(whole.bytes)),
         ("bytes per rank", envelope.gigabytes(rank.bytes), envelope.gib(rank.bytes)),
     ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from kernels_npu.errors import UsageError
@@ -216,6 +218,16 @@ class Decoder:
     max_context: int = 0
     notes: tuple[str, ...] = ()
 
+    @cached_property
+    def groups(self) -> tuple[tuple[Layer, int], ...]:
+        """Layers that are alike, and how many there are; in order of their first."""
+        return tuple(Counter(self.layers).items())
+
+    @cached_property
+    def attentions(self) -> tuple[tuple[Attention, int], ...]:
+        """The same for attention alone."""
+        return tuple(Counter(layer.attention for layer in self.layers).items())
+
     def on_rank(self, parallel: Parallel) -> Decoder:
         """What one rank holds; the first rank's, where a size does not divide evenly.
 
@@ -224,7 +236,7 @@ class Decoder:
         """
         if parallel == Parallel():
             return self
-        sliced = {layer: layer.on_rank(parallel) for layer in set(self.layers)}
+        sliced = {layer: layer.on_rank(parallel) for layer, _ in self.groups}
         return replace(
             self,
             layers=tuple(sliced[layer] for layer in self.layers),
