@@ -115,7 +115,9 @@ def _overlap(cores: Sequence[CoreTime]) -> Iterator[Sentence]:
         return
     total = sum(map(number, pipes.values()))
     listed = " + ".join(pipes)
-    if total > core.length:
+    if total == core.length:
+        what = "they may have run one after another"
+    elif total > core.length:
         what = f"at least {amount(total - core.length, core.unit)} of it overlap"
     else:
         what = f"for at least {amount(core.length - total, core.unit)} none of them was active"

@@ -59,14 +59,14 @@ def overlaps(trace: Trace) -> list[Overlap]:
 
 
 def trace_sentences(trace: Trace) -> list[Sentence]:
-    """What the trace says about each kernel: of its core that ran longest."""
-    longest: dict[str, Overlap] = {}
+    """What the trace says about each kernel: of its cube and vector cores that ran longest."""
+    longest: dict[tuple[str, str], Overlap] = {}
     for core in overlaps(trace):
-        kernel = core.process.split(" #")[0]
+        place = (core.process.split(" #")[0], "cube" if core.process.endswith("AIC") else "vector")
         if core.moving and core.computing:
-            best = longest.get(kernel)
-            longest[kernel] = core if best is None or core.length > best.length else best
-    return [_sentence(trace, kernel, core) for kernel, core in longest.items()]
+            best = longest.get(place)
+            longest[place] = core if best is None or core.length > best.length else best
+    return [_sentence(trace, kernel, core) for (kernel, _), core in longest.items()]
 
 
 def _sentence(trace: Trace, kernel: str, core: Overlap) -> Sentence:

@@ -80,9 +80,8 @@ def _verdict(kernel: OpProfile, roofline: Roofline, usage: float, length: Figure
         )
     return Sentence(
         topic="verdict",
-        text=f"{verdict}: {amount(highest.bound, roofline.unit)} of "
-        f"{amount(number(length), roofline.unit)} are the {highest.unit} bound ({usage:.1%})"
-        f"{beyond}",
+        text=f"{verdict}: the {highest.unit} bound of {amount(highest.bound, roofline.unit)} is "
+        f"{usage:.1%} of {amount(number(length), roofline.unit)}{beyond}",
         rule=f"msopprof's: over {HIGH_USAGE:.0%} of the attainable rate is memory or compute "
         f"bound, else a pipe over {BUSY_PIPE:.0%} is the cause, else the pipeline"
         + ("; of modelled cycles" if length.evidence is Evidence.MODELLED else ""),

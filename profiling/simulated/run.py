@@ -67,7 +67,8 @@ class SimulatedRun:
     def summary(self) -> str:
         """What is in the profile and what is not, in one sentence."""
         count = len(self.kernels)
-        text = f"{count} launch{'es' * (count != 1)} of {len(self._numbers)} kernels"
+        kernels = len(self._numbers)
+        text = f"{count} launch{'es' * (count != 1)} of {kernels} kernel{'s' * (kernels != 1)}"
         return text + (f"; left out: {self.left_out} launches" if self.left_out else "")
 
     def to_dict(self) -> dict[str, object]:

@@ -74,6 +74,18 @@ def test_sentences_name_the_longest_core_and_what_is_exposed() -> None:
     assert [s.text for s in trace_sentences(both)] == [s.text for s in trace_sentences(serial)]
 
 
+def test_cube_and_vector_cores_are_told_apart() -> None:
+    spans = [("MTE2", 0, 300), ("V", 300, 100), ("M", 300, 100)]
+    cube = trace(*spans, process="k #0 block 0 AIC")
+    vector = trace(*spans, process="k #0 block 0 AIV1")
+    both = Trace(file="t", spans=(*cube.spans, *vector.spans), others=0,
+                 evidence=Evidence.MODELLED, unit="cycles")  # fmt: skip
+    assert [s.text.split(" data")[0] for s in trace_sentences(both)] == [
+        "k: in #0 block 0 AIC",
+        "k: in #0 block 0 AIV1",
+    ]
+
+
 def test_waits_and_other_peoples_traces_say_nothing() -> None:
     assert overlaps(trace(("MTE2", 0, 9), category="wait")) == []
     assert overlaps(trace(("MTE2", 0, 9), unit="us")) == []

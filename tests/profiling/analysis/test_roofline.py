@@ -120,7 +120,9 @@ def test_compute_bound_and_what_the_l2_served(tmp_path: Path) -> None:
     memory = "0,cube0,4,1,NA,NA,NA,1000,500,1000,NA,NA,NA\n"
     files = {"Memory": _MEMORY + memory, "ArithmeticUtilization": _ARITHMETIC + work}
     compute = said(kernel(tmp_path / "a", OpBasicInfo=basic("10.0"), **files))["verdict"]
-    assert compute.text.startswith("compute bound by the cube: 9.000 us of 10.000 us")
+    assert compute.text.startswith(
+        "compute bound by the cube: the cube bound of 9.000 us is 90.0% of 10.000 us"
+    )
     del files["ArithmeticUtilization"]
     cached = said(kernel(tmp_path / "b", OpBasicInfo=basic("0.5"), **files))
     assert "the L2 served the rest" in cached["verdict"].text
