@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 from ascend_infer import __version__
 from kernels_npu.errors import UsageError
 from kernels_npu.spec import OPERATORS, kernel_name
-from profiling.collect import Family, Mode, family_of
+from profiling.collect import Mode, family_of
 
 #: Launches to collect of a program that may launch all our kernels, which are more than one.
 _LAUNCHES = "100"
@@ -60,16 +61,15 @@ def operator_application(
     )
 
 
-def host_family() -> Family | None:
-    """The family of this host's chips, as npu-smi names them; None when it does not tell."""
+def host_soc() -> str:
+    """This host's chip, as npu-smi names it; empty when it does not tell."""
     from ascend_infer.doctor.probes.npu_smi import info
 
     for npu in info().get("npus", ()):
-        try:
-            return family_of(npu["name"])
-        except UsageError:
-            continue
-    return None
+        with contextlib.suppress(UsageError):
+            family_of(npu["name"])
+            return str(npu["name"])
+    return ""
 
 
 def host_versions() -> dict[str, str]:

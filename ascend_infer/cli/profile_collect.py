@@ -29,6 +29,8 @@ _OF_KERNELS = ("op", "simulator")
 _TIME_LIMIT_S = 3600
 #: Kernels and operators to show.
 _TOP = 10
+#: What `selection` makes of options that are left out.
+_DEFAULTS = {"kernel-name": "our kernels, or the operator's", "launch-count": "100, with --op 1"}
 #: Before the names of the profiler's own options, to tell them from ours.
 _PREFIX = "tool:"
 
@@ -95,13 +97,19 @@ def _add_operator(parser: argparse.ArgumentParser) -> None:
 
 def _add_option(group: argparse._ArgumentGroup, option: Option) -> None:
     flags = [option.flag, *(["--soc"] if option.name == "soc-version" else [])]
-    default = f" (default: {option.given or option.default})"
     group.add_argument(
-        *flags,
-        dest=_PREFIX + option.name,
-        metavar=option.value.metavar,
-        help=option.meaning + (default if option.given or option.default else ""),
+        *flags, dest=_PREFIX + option.name, metavar=option.value.metavar, help=_help_of(option)
     )
+
+
+def _help_of(option: Option) -> str:
+    text = f"{option.meaning}: {option.value.rule}"
+    if option.chips_in_words:
+        text += f"; {option.chips_in_words} only"
+    if option.since:
+        text += f"; since msOpProf {option.since}"
+    default = _DEFAULTS.get(option.name) or option.given or option.default
+    return text + (f" (default: {default})" if default else "")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -138,8 +146,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _request(arguments: argparse.Namespace) -> Request:
-    from ascend_infer.collecting import host_family, operator_application, selection
-    from profiling.collect import MODES, Request, family_of
+    from ascend_infer.collecting import host_soc, operator_application, selection
+    from profiling.collect import MODES, Request
 
     mode = MODES[arguments.mode]
     operator: str | None = getattr(arguments, "op", None)
@@ -172,16 +180,15 @@ def _request(arguments: argparse.Namespace) -> Request:
             device=arguments.device,
             launches=_launches(values),
         )
-    soc: str | None = getattr(arguments, "soc", None)
-    family = family_of(soc) if soc else None
-    if family is None and mode.name == "op" and not arguments.dry_run:
-        family = host_family()
+    soc: str = getattr(arguments, "soc", None) or ""
+    if not soc and mode.name == "op" and not arguments.dry_run:
+        soc = host_soc()
     return Request(
         mode=mode,
         values=values,
         application=tuple(command),
         output=arguments.output,
-        family=family,
+        soc=soc,
     )
 
 

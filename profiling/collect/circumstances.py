@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import platform
 import re
 import subprocess
@@ -15,7 +16,7 @@ _VARIABLES = re.compile(
     r"|TASK_QUEUE_ENABLE|PER_STREAM_QUEUE|STREAMS_PER_DEVICE|OMP_NUM_THREADS|LD_LIBRARY_PATH"
     r"|PYTHONPATH|PYTHONFAULTHANDLER|PYTHONUNBUFFERED|TRITON_DISABLE_LINE_INFO"
 )
-_PACKAGES = ("torch", "torch_npu", "tilelang")
+_PACKAGES = ("ascend-infer", "torch", "torch_npu", "tilelang")
 #: Seconds for each question to git.
 _LIMIT_S = 10.0
 _QUESTIONS = {
@@ -25,13 +26,18 @@ _QUESTIONS = {
 }
 
 
+def now() -> str:
+    """UTC, ISO 8601, to the second."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
 def variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Those of the variables that a reader needs, in the order of their names."""
     return {name: environment[name] for name in sorted(environment) if _VARIABLES.fullmatch(name)}
 
 
 def package_versions() -> dict[str, str]:
-    """Python, and of torch and TileLang what is installed; nothing is imported."""
+    """Python, and of ours, torch and TileLang what is installed; nothing is imported."""
     versions = {"Python": platform.python_version()}
     for name in _PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):

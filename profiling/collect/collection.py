@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -94,19 +93,19 @@ def collect(request: Request, around: Surroundings | None = None) -> Collection:
         evidence=request.mode.evidence,
         made_by=" ".join(tool.words),
         command=tuple(command),
-        started=_now(),
+        started=circumstances.now(),
         outcome=_UNFINISHED,
         versions=_versions(tool, around.versions),
         environment=circumstances.variables(environment),
         git=circumstances.git_state(),
-        settings={"folder": os.getcwd(), "family": str(request.family or "")},
+        settings={"folder": os.getcwd(), **({"soc": request.chip} if request.chip else {})},
     )
     begun.write(folder)
     around.on_start(folder, command)
     try:
         ended = _run(command, environment, folder, around)
     except AscendInferError as failure:
-        replace(begun, ended=_now(), outcome=failure.code).write(folder)
+        replace(begun, ended=circumstances.now(), outcome=failure.code).write(folder)
         raise
     profile, unread = _read(folder)
     error = unread or fault_of(
@@ -119,7 +118,7 @@ def collect(request: Request, around: Surroundings | None = None) -> Collection:
     )
     manifest = replace(
         begun,
-        ended=_now(),
+        ended=circumstances.now(),
         exit_status=None if ended.timed_out else ended.status,
         outcome=error.code if error else "",
     )
@@ -169,7 +168,3 @@ def _read(folder: Path) -> tuple[Profile | None, AscendInferError | None]:
 def _versions(tool: Tool, given: Mapping[str, str]) -> dict[str, str]:
     versions = {**circumstances.package_versions(), **given}
     return versions | {" ".join(tool.words): tool.version or "unknown"}
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")

@@ -43,7 +43,7 @@ SELECTION = (
     Option(
         name="kernel-name",
         value=KERNEL_NAME,
-        meaning="kernels to collect: beginnings of names, or with * anywhere in them",
+        meaning="kernels to collect, by the beginnings of their names or with *",
         default="the first kernel that is launched, and no other",
     ),
     Option(
@@ -92,7 +92,7 @@ OPTIONS = (
     Option(
         name="aic-metrics",
         value=Names(chips=METRICS, separator=",", any_case=True, most=200),
-        meaning="what to collect, separated by commas",
+        meaning="what to collect",
         default="Default: the seven tables of metrics",
     ),
     Option(
@@ -138,7 +138,6 @@ OPTIONS = (
         value=Names(
             chips=names("cube", "fixp", "vector", "mte1", "mte2", "mte3"),
             separator="|",
-            metavar="PIPE|PIPE",
         ),
         meaning="pipes of the instruction timeline",
         chips=A5,

@@ -39,6 +39,11 @@ class Option:
         """As it is written."""
         return f"--{self.name}"
 
+    @property
+    def chips_in_words(self) -> str:
+        """The families that have it; empty where all have."""
+        return "" if self.chips == ALL else ", ".join(sorted(map(str, self.chips)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:

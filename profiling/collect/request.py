@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,20 +22,25 @@ class Request:
         values: option -> value, as they would be written.
         application: the program and its arguments; empty where an option stands in for it.
         output: folder in which each collection gets one of its own.
-        family: of the device's chip; None when it is not known.
+        soc: name of the device's chip; empty when it is not known.
     """
 
     mode: Mode
     values: Mapping[str, str] = field(default_factory=dict)
     application: tuple[str, ...] = ()
     output: Path = Path("msprof")
-    family: Family | None = None
+    soc: str = ""
 
     @property
     def given(self) -> dict[str, str]:
         """All options with their values, ours included, in the order of the table."""
         known = {o.name: self.values.get(o.name, o.given or None) for o in self.mode.options}
         return {name: v for name, v in {**known, **self.values}.items() if v is not None}
+
+    @property
+    def chip(self) -> str:
+        """The chip that kernels run on, or are simulated for; empty when it is not known."""
+        return self.soc or self.values.get("soc-version", "")
 
     def holds(self, condition: Condition) -> bool:
         """Whether a condition about options is met."""
@@ -50,8 +54,9 @@ def check(request: Request) -> list[str]:
     """Refuse what the profiler would refuse. Returns what cannot be told without the chip.
 
     Raises:
-        UsageError: AI-PROF-034 a value, 035 an option of another mode, 036 a chip, 037 options
-            that contradict each other or lack another, 039 not exactly one thing to profile.
+        UsageError: AI-DEV-010 an unknown chip, AI-PROF-034 a value, 035 an option of another mode,
+            036 another chip, 037 options that contradict each other or lack another, 039 not
+            exactly one thing to profile.
     """
     options = request.mode.by_name
     for name, value in request.given.items():
@@ -78,13 +83,8 @@ def _check_value(mode: Mode, option: Option, value: str) -> None:
             "AI-PROF-034",
             f"{option.flag}={value}: {fault}",
             rule=f"{option.flag} takes {option.value.rule}",
-            fix=_without(option),
+            fix=f"correct {option.flag}, or leave it out",
         )
-
-
-def _without(option: Option) -> str:
-    fix = f"correct {option.flag}, or leave it out"
-    return f"{fix}: the tool then takes {option.default}" if option.default else fix
 
 
 def _check_rules(request: Request) -> None:
@@ -141,10 +141,7 @@ def _check_beginning(application: tuple[str, ...]) -> None:
 
 def _check_chip(request: Request) -> Iterator[str]:
     """What only some chips have: an error when the chip is another, else what stays open."""
-    soc, family = request.values.get("soc-version"), request.family
-    if soc:
-        with contextlib.suppress(UsageError):  # a simulator may be newer than the table
-            family = family_of(soc)
+    family = _family(request)
     for what, chips in _of_some_chips(request):
         families = ", ".join(sorted(map(str, chips)))
         if family is None:
@@ -152,10 +149,19 @@ def _check_chip(request: Request) -> Iterator[str]:
         elif family not in chips:
             raise UsageError(
                 "AI-PROF-036",
-                f"{what} on {soc or family}",
+                f"{what} on {request.chip}",
                 rule=f"{what} is for {families} only",
                 fix=f"leave {what} out, or collect on a chip that has it",
             )
+
+
+def _family(request: Request) -> Family | None:
+    try:
+        return family_of(request.chip) if request.chip else None
+    except UsageError:
+        if request.soc:
+            raise
+        return None  # a simulator may be newer than the table
 
 
 def _of_some_chips(request: Request) -> Iterator[tuple[str, frozenset[Family]]]:

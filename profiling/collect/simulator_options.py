@@ -23,7 +23,7 @@ OPTIONS = (
             most=200,
             required="PipeUtilization",
         ),
-        meaning="what to collect, separated by commas",
+        meaning="what to collect",
         default="PipeUtilization",
     ),
     Option(

@@ -10,6 +10,9 @@ from typing import Protocol
 
 from profiling.collect.families import ALL, Family
 
+#: Names that a usage line can hold.
+_FEW = 3
+
 
 class Value(Protocol):
     """What an option takes."""
@@ -76,7 +79,11 @@ class Names:
     any_case: bool = False
     most: int = 0
     required: str = ""
-    metavar: str = "NAME"
+
+    @property
+    def metavar(self) -> str:
+        """The names themselves, where they are few."""
+        return "NAME" if len(self.chips) > _FEW else "|".join(self.chips)
 
     @property
     def rule(self) -> str:
@@ -110,7 +117,7 @@ def names(*of_all_chips: str, **of_some: frozenset[Family]) -> dict[str, frozens
 
 def switch() -> Names:
     """`on` or `off`."""
-    return Names(chips=names("on", "off"), metavar="on|off")
+    return Names(chips=names("on", "off"))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -155,7 +155,7 @@ def _nothing(
         )
     return EnvironmentProblem(
         "AI-PROF-043",
-        f"{folder} has no data of a launch, and no reason was given{_last(said)}",
+        f"{folder} has no data of a launch, and no known reason was printed{_last(said)}",
         rule="a collection leaves at least one launch",
         fix="check that the application launches a kernel on this device",
     )
@@ -171,4 +171,4 @@ def _in_words(status: int) -> str:
 
 
 def _last(said: Said) -> str:
-    return f"; its last line: {said.last[-1]}" if said.last else ""
+    return f"; the last line: {said.last[-1]}" if said.last else ""

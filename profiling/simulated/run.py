@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -112,7 +111,7 @@ def profile_simulated(
         )
     tree = Tree(Path(folder))
     run = SimulatedRun(tree.folder, launches)
-    started, git, operators = _now(), circumstances.git_state(), _operators()
+    started, git, operators = circumstances.now(), circumstances.git_state(), _operators()
     try:
         limits = {"launches": launches, "blocks": blocks, "events": _MOST_EVENTS}
         with (
@@ -139,7 +138,7 @@ def profile_simulated(
                     made_by="simulated NPU",
                     command=tuple(command),
                     started=started,
-                    ended=_now(),
+                    ended=circumstances.now(),
                     versions=circumstances.package_versions(),
                     environment=circumstances.variables(os.environ),
                     git=git,
@@ -149,10 +148,6 @@ def profile_simulated(
             run.written = True
         else:
             tree.discard()
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
 def _operators() -> Counter[str]:
