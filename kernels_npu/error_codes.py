@@ -380,6 +380,7 @@ CODES: dict[str, str] = {
     "AI-DEV-012": "The script or module to run on the simulated NPU cannot be found.",
     "AI-DEV-013": "A result is larger than the host's memory and temporary folder.",
     "AI-DEV-014": "A figure of a chip is not known.",
+    "AI-DEV-015": "An operator of torch_npu refuses its arguments (561002, 507015).",
     "AI-CAP-001": "A synchronisation or query during graph capture (107027).",
     "AI-CAP-002": "A copy with pageable host memory during graph capture (107030).",
     "AI-CAP-003": "Graph capture on the default stream (107031).",

@@ -227,7 +227,8 @@ class NPUGraph:
         raise NotSimulatedError(
             "AI-CAP-018",
             "NPUGraph.update is not simulated",
-            rule="it updates the vendor's attention operators, which the simulated device lacks",
+            rule="it names host arguments of the vendor's attention operators, which task groups "
+            "update here",
             fix="bracket the operator with graph_task_group_begin and _end and update it with "
             "graph_task_update_begin and _end, or keep changing values in device tensors",
         )
@@ -279,8 +280,7 @@ class graph:
             raise NotSimulatedError(
                 "AI-CAP-018",
                 "auto_dispatch_capture=True is not simulated",
-                rule="it brackets the vendor's attention operators, "
-                "which the simulated device lacks",
+                rule="it opens a task group around each of the vendor's attention operators",
                 fix="bracket what needs an update with graph_task_group_begin and _end",
             )
         cls = type(self)

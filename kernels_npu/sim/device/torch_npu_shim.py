@@ -15,9 +15,11 @@ from kernels_npu.sim.device.errors import NotSimulatedError
 
 #: The release whose API the device follows.
 VERSION = "2.13.0+simulated"
+#: ACL_FORMAT_ND.
+FORMAT_ND = 2
 
 
-def _operators() -> list[str]:
+def _operators() -> frozenset[str]:
     from kernels_npu.sim.device import operators
 
     return operators.names()
@@ -27,13 +29,18 @@ class _Shim(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in _operators():
             return getattr(torch.ops.npu, name)
-        if name.startswith("npu_"):
+        if name.startswith(("npu_", "_npu_")):
             return _refused(name)
         if name.startswith("__"):
             raise AttributeError(name)
         raise AttributeError(
             f"AI-DEV-008: torch_npu.{name} is not simulated; use a plain PyTorch operation"
         )
+
+
+def _format_of(tensor: torch.Tensor) -> int:
+    """`torch_npu.get_npu_format`: plain row-major order is all that the simulated device stores."""
+    return FORMAT_ND
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:
@@ -89,6 +96,7 @@ def install(npu: types.ModuleType) -> None:
     shim.__version__ = VERSION  # type: ignore[attr-defined]
     shim.npu = npu  # type: ignore[attr-defined]
     shim.simulated = True  # type: ignore[attr-defined]
+    shim.get_npu_format = _format_of  # type: ignore[attr-defined]
     sys.meta_path.append(_Finder())
 
 

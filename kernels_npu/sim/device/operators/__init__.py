@@ -1,7 +1,8 @@
 """Operators of torch_npu that scripts compare their kernels with, in plain PyTorch.
 
 `register` defines them as `torch.ops.npu.<name>`; `torch_npu.<name>` is the same. Each computes in
-float32, rounds once to the dtype of its result, and has a backward pass. Formulas: torch_npu's API
+float32 and rounds once to the dtype of its result. Those of training are composites with a backward
+pass; those that serving hosts call stay whole (`whole`) and have none. Formulas: torch_npu's API
 reference and the operator documentation of CANN.
 """
 
@@ -15,7 +16,19 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from kernels_npu.sim.device.arguments import mixed_devices
-from kernels_npu.sim.device.operators import activation, loss, moe, rotary
+from kernels_npu.sim.device.operators import (
+    activation,
+    fused_infer_attention,
+    kv_cache,
+    loss,
+    matmul,
+    moe,
+    normalization,
+    paged_attention,
+    rotary,
+    sampling,
+    whole,
+)
 
 Operator = Callable[..., Any]
 #: Schema -> what computes it.
@@ -25,12 +38,25 @@ OPERATORS: Mapping[str, Operator] = {
     **moe.OPERATORS,
     **rotary.OPERATORS,
 }
+#: Those that a capture records as one step.
+WHOLE_OPERATORS: tuple[whole.WholeOperator, ...] = (
+    *fused_infer_attention.OPERATORS,
+    *kv_cache.OPERATORS,
+    *matmul.OPERATORS,
+    *normalization.OPERATORS,
+    *paged_attention.OPERATORS,
+    *rotary.WHOLE_OPERATORS,
+    *sampling.OPERATORS,
+)
+_NAMES = frozenset(schema.partition("(")[0] for schema in OPERATORS) | {
+    operator.name for operator in WHOLE_OPERATORS
+}
 _library: Any = None
 
 
-def names() -> list[str]:
+def names() -> frozenset[str]:
     """The operators that exist, by name."""
-    return [schema.partition("(")[0] for schema in OPERATORS]
+    return _NAMES
 
 
 def register() -> None:
@@ -41,6 +67,8 @@ def register() -> None:
         name = schema.partition("(")[0]
         _library.define(schema)
         _library.impl(name, _on_device(name, function), "CompositeImplicitAutograd")
+    for operator in WHOLE_OPERATORS:
+        whole.register(operator)
 
 
 def _on_device(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

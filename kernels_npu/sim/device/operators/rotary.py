@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from kernels_npu.sim.device.errors import NotSimulatedError
+from kernels_npu.sim.device.operators.whole import WholeOperator
 
 
 def npu_rotary_mul(input: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str = "half") -> Tensor:
@@ -38,3 +39,40 @@ OPERATORS: dict[str, Callable[..., Any]] = {
         npu_rotary_mul
     ),
 }
+
+
+def rotate_by_position(
+    positions: Tensor,
+    query: Tensor,
+    key: Tensor,
+    head_size: int,
+    cos_sin_cache: Tensor,
+    is_neox_style: bool,
+) -> None:
+    """Turn query and key [tokens, heads * head size] in place by the angles of their positions.
+
+    cos_sin_cache: [positions, rotary size], its first half cosines and its second half sines.
+    Elements of a head behind the rotary size stay. is_neox_style: pairs are i and i + size / 2,
+    else neighbours.
+    """
+    cos, sin = cos_sin_cache.index_select(0, positions.flatten().long()).float().chunk(2, -1)
+    size = cos_sin_cache.shape[-1]
+    for tensor in (query, key):
+        heads = tensor.view(positions.numel(), -1, head_size)[..., :size]
+        if is_neox_style:
+            first, second = heads[..., : size // 2], heads[..., size // 2 :]
+        else:
+            first, second = heads[..., 0::2], heads[..., 1::2]
+        a, b, c, s = first.float(), second.float(), cos.unsqueeze(1), sin.unsqueeze(1)
+        turned = a * c - b * s, b * c + a * s  # both before either is written
+        first.copy_(turned[0])
+        second.copy_(turned[1])
+
+
+WHOLE_OPERATORS = (
+    WholeOperator(
+        schema="_npu_rotary_embedding(Tensor positions, Tensor(a!) query, Tensor(b!) key, "
+        "int head_size, Tensor cos_sin_cache, bool is_neox_style=True) -> ()",
+        compute=rotate_by_position,
+    ),
+)

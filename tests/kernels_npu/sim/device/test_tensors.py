@@ -218,8 +218,8 @@ def test_a_missing_feature_is_named():
         torch.npu.npu_format_cast
     with pytest.raises(AttributeError, match=r"AI-DEV-008: torch_npu\.profiler"):
         torch_npu.profiler
-    with pytest.raises(RuntimeError, match=r"AI-DEV-008.* torch_npu\.npu_rms_norm"):
-        torch_npu.npu_rms_norm(torch.ones(3), torch.ones(3))
+    with pytest.raises(RuntimeError, match=r"AI-DEV-008.* torch_npu\.npu_dynamic_quant"):
+        torch_npu.npu_dynamic_quant(torch.ones(3), torch.ones(3))
     with pytest.raises(ImportError, match=r"AI-DEV-008: torch_npu\.contrib"):
         importlib.import_module("torch_npu.contrib")
     assert torch_npu.npu is torch.npu
