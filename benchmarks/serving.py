@@ -21,21 +21,29 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from ascend_infer.estimates import load_decoder, roof_of
 from ascend_infer.serving_simulation import (
     CacheRules,
     ClosedLoop,
     GivenStepTime,
     Poisson,
     Scheduler,
+    StepTime,
     Traffic,
     parse_lengths,
     simulate,
 )
 from ascend_infer.serving_simulation.arrivals import Arrivals
 from ascend_infer.serving_simulation.engine import Engine
+from ascend_infer.serving_simulation.estimated import EstimatedStepTime
 from graphs.buckets import BucketPlan
 
-STEP = GivenStepTime(step=0.008, per_context_token=1e-8, per_prompt_token=12e-6)
+GIVEN = GivenStepTime(step=0.008, per_context_token=1e-8, per_prompt_token=12e-6)
+
+
+def estimated() -> StepTime:
+    """Anew each time: what an estimate remembers is part of the cost."""
+    return EstimatedStepTime(load_decoder("qwen2.5-7b"), roof_of("910B2"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +57,7 @@ class Case:
     blocks_per_slot: int
     arrivals: Arrivals
     batching: str = "chunked"
+    step_time: Callable[[], StepTime] = lambda: GIVEN
     requests: int = 6000
 
     def parts(self) -> tuple[Traffic, Scheduler]:
@@ -102,6 +111,14 @@ CASES = (
         arrivals=Poisson(rate=20.0),
     ),
     Case(
+        name="64 slots, estimated steps",
+        slots=64,
+        output=256,
+        blocks_per_slot=48,
+        arrivals=_closed(64),
+        step_time=estimated,
+    ),
+    Case(
         name="64 slots, output 1024",
         slots=64,
         output=1024,
@@ -136,9 +153,9 @@ def measure(case: Case, rounds: int) -> Speed:
     """The median of `rounds`."""
     traffic, scheduler = case.parts()
     workload = traffic.sample()
-    result = simulate(workload, scheduler, STEP)
-    schedule = _seconds(lambda: Engine(workload, scheduler, STEP).run(), rounds)
-    everything = _seconds(lambda: simulate(workload, scheduler, STEP), rounds)
+    result = simulate(workload, scheduler, case.step_time())
+    schedule = _seconds(lambda: Engine(workload, scheduler, case.step_time()).run(), rounds)
+    everything = _seconds(lambda: simulate(workload, scheduler, case.step_time()), rounds)
     return Speed(
         name=case.name,
         steps=result.steps,

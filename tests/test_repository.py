@@ -256,6 +256,7 @@ BANNED = {
         "|".join(["py" + r"pi\.org", "python" + r"hosted\.org"])
     ),
     "a download host": re.compile("|".join(["download" + r"\.pytorch", "hugging" + r"face\.co\b"])),
+    "a mark of a merge": re.compile(r"^(?:<{7} |>{7} )", re.MULTILINE),
     "a path of one machine": re.compile(
         r"(?<![\w.])/(?:" + "wo" + "rk|tm" + "p|ro" + "ot|ho" + r"me)/"
     ),

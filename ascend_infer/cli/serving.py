@@ -6,14 +6,13 @@ import argparse
 import math
 from typing import TYPE_CHECKING, Any
 
-from ascend_infer.cli import serving_options
+from ascend_infer.cli import serving_options, serving_step
 from kernels_npu.errors import UsageError
 
 if TYPE_CHECKING:
     from ascend_infer.serving_simulation import (
         Scheduler,
         Slo,
-        StepTime,
         Workload,
     )
     from ascend_infer.serving_simulation.arrivals import Arrivals
@@ -29,6 +28,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "`simulated`, times `modelled`: no figure is of a device.",
     )
     serving_options.add(parser)
+    serving_step.add(parser)
     parser.set_defaults(run=run)
 
 
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         require_plotting(arguments.plot)
     schedulers, slo, least = _schedulers(arguments), _slo(arguments), _least_share(arguments)
-    step_time, workload = _step_time(arguments), _workload(arguments)
+    step_time, workload = serving_step.step_time(arguments), _workload(arguments)
     with progress.bar(enabled=not arguments.json) as reporter:
         results = [
             simulate(workload, scheduler, step_time, slo=slo, reporter=reporter)
@@ -54,21 +54,26 @@ def run(arguments: argparse.Namespace) -> int:
         plot(results, arguments.plot)
     passed = all(result.metrics.good_share >= least for result in results)
     if arguments.json:
-        output.print_json(serving_tables.as_json(results, workload, passed=passed))
+        found = serving_tables.as_json(results, workload, passed=passed)
+        output.print_json(found | {"model": serving_step.described(arguments)})
     else:
         serving_tables.show(results, workload, slo)
     return 0 if passed else 1
 
 
 def _settle(arguments: argparse.Namespace) -> None:
-    """Fill in what was not given: from the preset, else from the defaults."""
+    """Fill in what was not given: from model and chip, the preset, else from the defaults."""
     from ascend_infer.serving_simulation.presets import DEFAULTS, PRESETS
 
     _refuse_ignored(arguments)
+    serving_step.refuse_ignored(arguments)
+    blocks = arguments.kv_blocks
     chosen = {**DEFAULTS, **(PRESETS[arguments.preset] if arguments.preset else {})}
     for name, value in chosen.items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, value)
+    if arguments.model is not None:
+        arguments.kv_blocks = blocks or serving_step.blocks(arguments)
 
 
 #: Arrivals -> the options that describe them.
@@ -172,16 +177,6 @@ def _schedulers(arguments: argparse.Namespace) -> list[Scheduler]:
         )
         for name in names
     ]
-
-
-def _step_time(arguments: argparse.Namespace) -> StepTime:
-    from ascend_infer.serving_simulation import GivenStepTime
-
-    return GivenStepTime(
-        step=arguments.step_ms / 1e3,
-        per_context_token=arguments.context_ns / 1e9,
-        per_prompt_token=arguments.prefill_us / 1e6,
-    )
 
 
 def _slo(arguments: argparse.Namespace) -> Slo:

@@ -109,7 +109,10 @@ def _add_scheduler(parser: argparse.ArgumentParser) -> None:
 def _add_cache(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("KV cache")
     group.add_argument(
-        "--kv-blocks", type=options.integer(1), metavar="N", help="blocks (default: enough)"
+        "--kv-blocks",
+        type=options.integer(1),
+        metavar="N",
+        help="blocks (default: enough; with --model what memory holds beside the weights)",
     )
     group.add_argument(
         "--block-size", type=options.integer(1), metavar="N", help="tokens each (default: 16)"
@@ -128,7 +131,7 @@ def _add_cache(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_step(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("time of a step")
+    group = parser.add_argument_group("time of a step, unless --model is given")
     group.add_argument("--step-ms", type=float, metavar="MS", help="of a decode step (default: 8)")
     group.add_argument(
         "--context-ns",

@@ -127,6 +127,7 @@ def _padding(results: Sequence[ServingResult]) -> None:
             f"{result.padding.padded_rows:,}",
             f"{result.padding.waste:.1%}",
             f"{result.padding.eager_steps:,}",
+            f"{result.mixed_steps:,}",
         )
         for result in results
         if result.padding is not None
@@ -134,6 +135,6 @@ def _padding(results: Sequence[ServingResult]) -> None:
     if rows:
         output.print_table(
             "Decode graphs (simulated)",
-            ("batching", "rows", "padded rows", "padding", "steps without a graph"),
+            ("batching", "rows", "padded rows", "padding", "too large for a graph", "mixed steps"),
             rows,
         )

@@ -67,7 +67,6 @@ class Engine:
         self._pool = BlockPool(scheduler.cache.blocks)
         self._growth = Growth(scheduler.cache.block_size)
         self._watermark = int(scheduler.cache.watermark * self._pool.capacity)
-        self._lines: dict[int, tuple[float, float]] = {}
         size = scheduler.cache.block_size
         sharing = scheduler.cache.share_prefixes
         self._requests = list(
@@ -205,13 +204,17 @@ class Engine:
 
     def _prefill(self, chunks: list[tuple[Sequence, int]]) -> None:
         """One step with these prompt tokens, and with decoding where steps are mixed."""
-        mixed = self._live if self._batching.mixed else 0
-        seconds = self._step_time.prefill([(t, s.computed) for s, t in chunks], mixed)
-        if mixed:
-            first, longer = self._line()
-            self._advance(1, first + seconds, longer)
+        parts = [(tokens, sequence.computed) for sequence, tokens in chunks]
+        live = self._live if self._batching.mixed else 0
+        if live:
+            step = (live, live, self._context + live)
+            seconds = self._step_time.decode(*step) + self._step_time.prefill(parts, *step)
+            if self._scheduler.buckets is not None:
+                seconds += self._scheduler.eager_seconds
+            self._advance(1, seconds, 0.0, mixed=True)
         else:
-            start, self._now = self._now, self._now + seconds
+            start = self._now
+            self._now += self._step_time.prefill(parts, 0, 0, 0)
             self._arrive_before_now()
             self.timeline.prefills.append(PrefillStep(start, self._now, self._pool.used))
         ready = []
@@ -247,22 +250,20 @@ class Engine:
         self._tick += 1
         heapq.heappush(self._endings, (sequence.finish, self._tick, sequence))
 
-    def _line(self) -> tuple[float, float]:
-        """Seconds of the next decode step, and how much longer each one after it takes."""
-        rows = self._held if self._batching.static else self._live
-        line = self._lines.get(rows)
-        if line is None:
-            line = self._lines[rows] = self._line_of(rows)
-        base, slope = line
-        return base + slope * (self._context + self._live), slope * self._live
-
-    def _line_of(self, rows: int) -> tuple[float, float]:
-        plan = self._scheduler.buckets
-        if plan is None:
-            return self._step_time.decode(rows)
-        bucket = plan.bucket_for(rows)
-        base, slope = self._step_time.decode(rows if bucket is None else bucket)
-        return base + (self._scheduler.eager_seconds if bucket is None else 0.0), slope
+    def _line(self, steps: int) -> tuple[float, float]:
+        """Seconds of the next decode step, and how much longer each of `steps` takes than the one
+        before."""
+        live, plan = self._live, self._scheduler.buckets
+        rows = self._held if self._batching.static else live
+        extra = 0.0
+        if plan is not None:
+            bucket = plan.bucket_for(rows)
+            rows, extra = (bucket, extra) if bucket else (rows, self._scheduler.eager_seconds)
+        first = self._step_time.decode(rows, live, self._context + live)
+        if steps == 1:
+            return first + extra, 0.0
+        last = self._step_time.decode(rows, live, self._context + steps * live)
+        return first + extra, (last - first) / (steps - 1)
 
     def _decode(self) -> None:
         """Decode steps up to the next event."""
@@ -270,14 +271,14 @@ class Engine:
         while endings[0][2].finish != endings[0][0]:
             heapq.heappop(endings)
         steps = endings[0][0] - self._step
-        first, longer = self._line()
+        first, longer = self._line(steps)
         arrival = self.source.next_time
         if arrival != math.inf and not self._waiting and self._free_slots():
             steps = steps_until(arrival, self._now, first, longer, steps)
         steps = self._growth.affordable(self._step, steps, self._pool.available)
         self._advance(steps, first, longer)
 
-    def _advance(self, steps: int, first: float, longer: float) -> None:
+    def _advance(self, steps: int, first: float, longer: float, *, mixed: bool = False) -> None:
         """`steps` decode steps, then those end whose last token came."""
         pool, live, start = self._pool, self._live, self._now
         used = pool.used
@@ -285,7 +286,7 @@ class Engine:
         pool.take(new)
         rows = self._held if self._batching.static else live
         self.timeline.stretches.append(
-            Stretch(start, first, longer, steps, live, rows, used, used + new)
+            Stretch(start, first, longer, steps, live, rows, mixed, used, used + new)
         )
         self._now = end_of(start, first, longer, steps)
         self._arrive_before_now()

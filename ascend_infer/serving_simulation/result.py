@@ -44,15 +44,17 @@ class ServingResult:
     """A run of the simulation. Times are seconds of the step-time model, never of a device.
 
     slot_utilisation: tokens per decode step as a share of the slots. mean_batch: tokens per decode
-    step. busy: share of the time in which some step was running. steps: decode steps; a step that
-    computes prompts only is a prefill step. padding: of the bucket plan, if there is one.
-    refused: reason -> requests. first_token_waits: seconds, of requests that were served.
+    step. busy: share of the time in which some step was running. steps: decode steps, of which
+    mixed ones compute prompts, too; a step that computes prompts only is a prefill step.
+    padding: of the bucket plan, if there is one. refused: reason -> requests.
+    first_token_waits: seconds, of requests that were served.
     """
 
     scheduler: Scheduler
     metrics: ServingMetrics
     steps: int
     prefill_steps: int
+    mixed_steps: int
     slot_utilisation: float
     mean_batch: float
     busy: float
@@ -72,6 +74,7 @@ class ServingResult:
             "metrics": self.metrics.to_dict(),
             "decode_steps": self.steps,
             "prefill_steps": self.prefill_steps,
+            "mixed_steps": self.mixed_steps,
             "slot_utilisation": self.slot_utilisation,
             "mean_batch": self.mean_batch,
             "busy": self.busy,
@@ -127,6 +130,7 @@ def collect(
         metrics=metrics,
         steps=total,
         prefill_steps=len(timeline.prefills),
+        mixed_steps=int(timeline.column("mixed").sum()),
         slot_utilisation=tokens / (total * scheduler.slots) if total else 0.0,
         mean_batch=tokens / total if total else 0.0,
         busy=working / metrics.seconds if metrics.seconds > 0 else 0.0,

@@ -77,8 +77,8 @@ class Scheduler:
     batching: one of `BATCHINGS`. slots: most sequences at a time (max_num_seqs).
     token_budget: most tokens in a mixed step (max_num_batched_tokens).
     max_waiting: requests that may wait; more are turned away. None for any number.
-    buckets: batch sizes with a graph; decode steps are padded to the next one, larger steps take
-    `eager_seconds` more. None: no graphs, no padding.
+    buckets: batch sizes with a graph; decode steps are padded to the next one. Larger steps and
+    those that compute prompts, too, take `eager_seconds` more. None: no graphs, no padding.
 
     Raises:
         UsageError: AI-SERVE-004 for settings with which no step could be formed.
@@ -119,7 +119,8 @@ class Scheduler:
             "a preempted sequence is the last admitted one and computes prompt and output anew",
         ]
         if self.buckets is not None:
-            sentences.append(f"decode steps are padded to {list(self.buckets.sizes)} rows")
+            sizes = list(self.buckets.sizes)
+            sentences.append(f"decode steps are padded to {sizes} rows, mixed ones leave the graph")
         if self.cache.share_prefixes:
             sentences.append("only shared prefixes are cached, each as a whole, oldest out first")
         return tuple(sentences)

@@ -14,19 +14,22 @@ Chunk = tuple[int, int]
 
 
 class StepTime(Protocol):
-    """Seconds of a step, as a straight line in the tokens that decoding attends to."""
+    """Seconds of a step.
+
+    Between two events of the simulation a step's time is taken to change evenly, which is exact
+    where it is a straight line in the context.
+    """
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the figures rest on, in sentences."""
 
-    def decode(self, rows: int) -> tuple[float, float]:
-        """Seconds of a decode step of `rows` rows without any context, and further seconds per
-        token of context, summed over its sequences."""
+    def decode(self, rows: int, live: int, context: int) -> float:
+        """Seconds of a decode step of `rows` rows, `live` of which attend to `context` tokens,
+        all together; the others are padding."""
 
-    def prefill(self, chunks: Sequence[Chunk], rows: int) -> float:
-        """Seconds that prompts add to a step of `rows` decoding rows; all of it where `rows` is
-        0."""
+    def prefill(self, chunks: Sequence[Chunk], rows: int, live: int, context: int) -> float:
+        """Seconds that prompts add to such a step; the whole step's where `rows` is 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +66,10 @@ class GivenStepTime:
             f"a prompt takes {1e6 * self.per_prompt_token:g} us per token: given",
         )
 
-    def decode(self, rows: int) -> tuple[float, float]:
+    def decode(self, rows: int, live: int, context: int) -> float:
         """The constants, for any number of rows."""
-        return self.step, self.per_context_token
+        return self.step + self.per_context_token * context
 
-    def prefill(self, chunks: Sequence[Chunk], rows: int) -> float:
+    def prefill(self, chunks: Sequence[Chunk], rows: int, live: int, context: int) -> float:
         """In proportion to the tokens."""
         return self.per_prompt_token * sum(tokens for tokens, _ in chunks)

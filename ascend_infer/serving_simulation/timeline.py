@@ -18,7 +18,8 @@ from ascend_infer.serving_simulation.workload import Floats, Ints
 class Stretch(NamedTuple):
     """`steps` decode steps. start: seconds. first: of its first step; each further one takes
     `longer` more, since contexts grow. live: sequences that get a token from every step. rows:
-    of the batch, those included that static batching keeps. used: KV blocks before and after."""
+    of the batch, those included that static batching keeps. mixed: whether prompts were computed in
+    it, too. used: KV blocks before and after."""
 
     start: float
     first: float
@@ -26,6 +27,7 @@ class Stretch(NamedTuple):
     steps: int
     live: int
     rows: int
+    mixed: bool
     used_before: int
     used_after: int
 
@@ -114,8 +116,9 @@ class Timeline:
         return times
 
     def batch_sizes(self) -> dict[int, int]:
-        """Rows of a batch -> decode steps that had them, for a bucket plan."""
-        rows, steps = (self.column(name).astype(np.int64) for name in ("rows", "steps"))
+        """Rows of a batch -> decode steps that had them and no prompts, for a bucket plan."""
+        decoding = self.column("mixed") == 0
+        rows, steps = (self.column(n)[decoding].astype(np.int64) for n in ("rows", "steps"))
         sizes, where = np.unique(rows, return_inverse=True)
         counts = np.zeros(len(sizes), dtype=np.int64)
         np.add.at(counts, where, steps)

@@ -76,9 +76,30 @@ def test_buckets_count_padding(run: Any) -> None:
     padding = found["results"][0]["padding"]
     steps = sum(padding["steps_by_bucket"].values()) + padding["eager_steps"]
     assert steps == found["results"][0]["decode_steps"] and padding["eager_steps"] > 0
+    _, chunked = run("--batching", "chunked", "--buckets", "8", "--arrivals", "closed")
+    result = chunked["results"][0]
+    assert result["mixed_steps"] > 0
+    graphs = result["padding"]["steps_by_bucket"]["8"]
+    assert graphs + result["mixed_steps"] == result["decode_steps"]
     _, plain = run(*options)
     assert plain["results"][0]["padding"] is None
     assert plain["results"][0]["metrics"]["seconds"] < found["results"][0]["metrics"]["seconds"]
+
+
+def test_a_model_on_a_chip_gives_times_and_blocks(run: Any) -> None:
+    options = ("--requests", "30", "--batching", "chunked", "--model", "qwen2.5-7b")
+    _, found = run(*options, "--device", "910B2")
+    result, model = found["results"][0], found["model"]
+    assert model["model"] == "qwen2.5-7b" and model["device"] == "Ascend910B2"
+    assert result["kv_cache"]["capacity"] > 40_000
+    assert any("bound of qwen2.5-7b on Ascend910B2" in s for s in result["assumptions"])
+    _, slow = run(*options, "--device", "910B2", "--overhead-us", "1000", "--kv-blocks", "900")
+    assert slow["results"][0]["kv_cache"]["capacity"] == 900
+    one, other = (f["results"][0]["metrics"]["itl"]["median"] for f in (found, slow))
+    assert abs(other - one - 1e-3) < 2e-4
+    _, small = run(*options, "--device", "910B2", "--weight-dtype", "int4")
+    assert small["results"][0]["metrics"]["seconds"] < result["metrics"]["seconds"]
+    assert run("--requests", "5")[1]["model"] is None
 
 
 def test_refusals_are_failures(run: Any) -> None:
@@ -179,6 +200,13 @@ def test_a_trace_that_cannot_be_meant(run: Any, tmp_path: Path, text: str) -> No
         ("AI-SERVE-004", ("--watermark", "nan")),
         ("AI-SERVE-004", ("--block-size", "100000")),
         ("AI-SERVE-004", ("--eager-ms", "-1")),
+        ("AI-CLI-003", ("--model", "qwen2.5-7b", "--step-ms", "3")),
+        ("AI-CLI-003", ("--device", "910B3")),
+        ("AI-CLI-003", ("--overhead-us", "3")),
+        ("AI-DEV-010", ("--model", "qwen2.5-7b", "--device", "911")),
+        ("AI-EST-005", ("--model", "qwen2.5-7c")),
+        ("AI-SERVE-004", ("--model", "deepseek-v3", "--memory-gib", "64")),
+        ("AI-SERVE-005", ("--model", "qwen2.5-7b", "--overhead-us", "nan")),
         ("AI-SERVE-005", ("--step-ms", "0")),
         ("AI-SERVE-005", ("--step-ms", "nan")),
         ("AI-SERVE-005", ("--prefill-us", "-1")),
