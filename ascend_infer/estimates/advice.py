@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from ascend_infer.estimates.boundary import amdahl
-from ascend_infer.estimates.capacity import capacity
-from ascend_infer.estimates.formats import FORMATS, Precision, get_format
-from ascend_infer.estimates.kv import kv_ledger
+from ascend_infer.estimates.formats import Precision
+from ascend_infer.estimates.gains import Gain, Situation
 from ascend_infer.estimates.models import Decoder, Parallel
 from ascend_infer.estimates.operators import Kind
 from ascend_infer.estimates.roof import Roof
 from ascend_infer.estimates.step import StepEstimate, estimate_step
-from ascend_infer.estimates.weights import weight_ledger
 from ascend_infer.estimates.work import Work
 from kernels_npu.errors import UsageError
 
@@ -41,16 +38,6 @@ class ClassBound:
     share: float
     bound: Literal["compute", "memory"]
     largest: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gain:
-    """One change. latency: how many times shorter a step at most; throughput: tokens per second."""
-
-    change: str
-    latency: float
-    throughput: float
-    condition: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +122,7 @@ def advise(
     stored, ranks = precision or Precision(), parallel or Parallel()
     step = estimate_step(decoder, Work.batch(batch, context), roof, stored, ranks)
     classes = tuple(_class(step, kind) for kind in _CLASSES)
-    situation = _Situation(
+    situation = Situation(
         decoder=decoder,
         roof=roof,
         batch=batch,
@@ -182,107 +169,6 @@ def _class(step: StepEstimate, kind: Kind) -> ClassBound:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Situation:
-    """What changes start from."""
-
-    decoder: Decoder
-    roof: Roof
-    batch: int
-    context: int
-    precision: Precision
-    parallel: Parallel
-    step: StepEstimate
-    efficiency: float
-    reserve: float
-
-    def gains(self) -> Iterator[Gain]:
-        """Every change that is possible here, what it gains at most, and what it asks for."""
-        for name in ("int8", "int4"):
-            if FORMATS[name].bits < self.precision.weights.bits:
-                changed = replace(self.precision, weights=FORMATS[name])
-                yield self._gain(
-                    f"weights in {FORMATS[name].describe()}",
-                    self._seconds(precision=changed),
-                    "a kernel that expands weights while it multiplies; accuracy to be checked",
-                )
-        if self.precision.kv.bits > 8:
-            changed = replace(self.precision, kv=get_format("int8", scales=False))
-            yield self._gain(
-                "keys and values in int8",
-                self._seconds(precision=changed),
-                "attention that reads int8; accuracy at long contexts to be checked",
-            )
-        yield self._better("attention", "an attention kernel at its bound")
-        yield self._better("weights", "matrix kernels at their bound")
-        yield from self._batching()
-        yield from self._more_ranks()
-
-    def _better(self, kind: Kind, what: str) -> Gain:
-        """All kernels reach `efficiency` today; those of one class rise to their bound."""
-        share = self.step.share(kind)
-        gain = amdahl(share, 1 / self.efficiency)
-        return Gain(
-            change=what,
-            latency=gain,
-            throughput=gain,
-            condition=f"if kernels reach {self.efficiency:.0%} of their bound today; "
-            f"{amdahl(share, math.inf):,.2f}x if the class took no time at all",
-        )
-
-    def _seconds(
-        self,
-        *,
-        precision: Precision | None = None,
-        parallel: Parallel | None = None,
-        batch: int = 0,
-    ) -> float:
-        work = Work.batch(batch or self.batch, self.context)
-        changed = precision or self.precision, parallel or self.parallel
-        return estimate_step(self.decoder, work, self.roof, *changed).seconds
-
-    def _gain(self, change: str, seconds: float, condition: str, batch: int = 0) -> Gain:
-        latency = self.step.seconds / seconds
-        return Gain(
-            change=change,
-            latency=latency,
-            throughput=latency * (batch or self.batch) / self.batch,
-            condition=condition,
-        )
-
-    def largest_batch(self) -> int | None:
-        """Sequences of the context that the memory holds."""
-        if self.roof.memory_bytes is None:
-            return None
-        rank = self.decoder.on_rank(self.parallel)
-        weights = weight_ledger(rank, self.precision).bytes
-        kv = kv_ledger(rank, self.precision.kv, context=self.context)
-        room = capacity(self.roof.memory_bytes, weights, kv, (self.context,), reserve=self.reserve)
-        return room.sequences[self.context]
-
-    def _batching(self) -> Iterator[Gain]:
-        largest = self.largest_batch()
-        if largest is not None and largest > self.batch:
-            yield self._gain(
-                f"batch of {largest}, all that fits",
-                self._seconds(batch=largest),
-                "so many requests at once; each waits longer per token",
-                batch=largest,
-            )
-
-    def _more_ranks(self) -> Iterator[Gain]:
-        twice = replace(self.parallel, tensor=2 * self.parallel.tensor)
-        try:
-            seconds = self._seconds(parallel=twice)
-        except UsageError:  # heads that twice as many ranks do not divide
-            return
-        yield self._gain(
-            f"tensor parallelism over {twice.tensor} ranks",
-            seconds,
-            "before communication, which two collectives per layer add",
-        )
-
-
 def _measurements(
     step: StepEstimate, classes: tuple[ClassBound, ...], measured: float | None
 ) -> Iterator[str]:
@@ -291,6 +177,11 @@ def _measurements(
         yield (
             f"time a decode step in a graph (median of hundreds): the bound is {bound_ms:.2f} ms; "
             f"far beyond {_FAR_FROM_BOUND:g} times that, look at launches and host time first"
+        )
+    elif measured < step.seconds:
+        yield (
+            f"the step takes {measured / step.seconds:.2f} of its bound of {bound_ms:.2f} ms, "
+            "which cannot be: compare dtypes, batch, context and the device's figures with the run"
         )
     elif measured > _FAR_FROM_BOUND * step.seconds:
         yield (

@@ -26,6 +26,10 @@ class Roof:
     memory_bytes: int | None = None
     cores: int = 1
 
+    def knows(self, dtype: str) -> bool:
+        """Whether a peak for `dtype` is known."""
+        return self.any_peak is not None or dtype in self.peaks
+
     def peak(self, dtype: str) -> ChipFigure:
         """FLOP/s of matrix products with operands of `dtype`.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ascend_infer.estimates.models.families import Family, Flag
+from ascend_infer.estimates.models.family import Family, Flag
 from ascend_infer.model.fields import Fields
 from kernels_npu.errors import UnsupportedError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ascend_infer.estimates.models.decoder import Matrix, Mlp
-from ascend_infer.estimates.models.families import ExpertKeys
+from ascend_infer.estimates.models.family import ExpertKeys
 from ascend_infer.estimates.models.keys import Keys
 
 
@@ -120,11 +120,10 @@ def _all(keys: Keys, layers: int) -> list[bool]:
     return [True] * layers
 
 
-def _after_first(keys: Keys, layers: int) -> list[bool]:
-    """Dense layers come first."""
-    if keys.fields.get("first_k_dense_replace") == 0:
-        return [True] * layers
-    dense = keys.integer("first_k_dense_replace")
+def _after_first(keys: Keys, layers: int, otherwise: int | None = None) -> list[bool]:
+    """Dense layers come first; `otherwise` as many where the configuration leaves it out."""
+    key = "first_k_dense_replace"
+    dense = 0 if keys.fields.get(key) == 0 else keys.integer(key, otherwise)
     every = keys.integer("moe_layer_freq", 1)
     return [layer >= dense and layer % every == 0 for layer in range(layers)]
 
@@ -139,10 +138,10 @@ def _sparse_step(keys: Keys, layers: int) -> list[bool]:
 
 
 def _types(keys: Keys, layers: int) -> list[bool]:
-    """A list with one word per layer; without it the first layer is dense."""
+    """A list with one word per layer, or dense layers first, one unless stated."""
     words = keys.fields.get("mlp_layer_types")
     if words is None:
-        return [layer > 0 for layer in range(layers)]
+        return _after_first(keys, layers, otherwise=1)
     known = {"dense": False, "sparse": True}
     if not isinstance(words, list) or len(words) != layers or not set(words) <= known.keys():
         raise keys.fields.absurd("mlp_layer_types", f"{layers} of `dense` and `sparse`")

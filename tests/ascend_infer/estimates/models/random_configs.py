@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ascend_infer.estimates.models.families import FAMILIES, Family, When
+from ascend_infer.estimates.models.families import FAMILIES
+from ascend_infer.estimates.models.family import Family, When
 
 
 def random_config(model_type: str, seed: int) -> dict[str, Any]:
