@@ -7,7 +7,6 @@ The manifest counts for the folder that it lies in and everything below, down to
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
@@ -18,6 +17,7 @@ from typing import Any
 
 from kernels_npu.errors import UsageError
 from kernels_npu.evidence import Evidence
+from profiling.whole_files import write_whole
 
 #: A name that no profiler gives a file of its own.
 FILE_NAME = "ascend_infer_manifest.json"
@@ -67,21 +67,10 @@ class Manifest:
         Raises:
             UsageError: AI-CLI-004 when it cannot be written there.
         """
-        file, half = folder / FILE_NAME, folder / f".{FILE_NAME}.{os.getpid()}"
+        file = folder / FILE_NAME
         # Arguments and variables may hold bytes that are no text: escapes keep them.
         text = json.dumps(self.to_dict(), indent=2) + "\n"
-        try:
-            half.write_text(text, encoding="ascii")
-            os.replace(half, file)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                half.unlink()
-            raise UsageError(
-                "AI-CLI-004",
-                f"{file}: {error.strerror}",
-                rule="a manifest is written beside the files that it describes",
-                fix="choose a folder that can be written to",
-            ) from error
+        write_whole(file, text.encode("ascii"), "manifest")
         return file
 
 

@@ -6,22 +6,20 @@ one figure of one kernel, with its samples run by run.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import math
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kernels_npu.errors import AscendInferError, UsageError
+from kernels_npu.errors import AscendInferError
 from kernels_npu.evidence import Evidence
 from profiling.comparison.measurement import Better, Kernel, Key, Measurements, Metric
 from profiling.conditions import Conditions
+from profiling.whole_files import write_whole
 
 FORMAT = "ascend_infer_baseline"
 VERSION = 1
@@ -52,23 +50,7 @@ def write(path: Path, runs: Sequence[Measurements], when: str) -> None:
     keys = dict.fromkeys(key for run in runs for key in run.series)
     lines = [head, *(_line(key, runs) for key in keys)]
     text = "".join(json.dumps(line) + "\n" for line in lines)
-    try:
-        number, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
-        try:
-            with open(number, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise UsageError(
-            "AI-CLI-004",
-            f"cannot write the baseline {path}: {error.strerror or error}",
-            fix="name a file in an existing folder that you may write to",
-        ) from error
+    write_whole(path, text.encode("ascii"), "baseline")
 
 
 def _line(key: Key, runs: Sequence[Measurements]) -> dict[str, Any]:
@@ -122,8 +104,8 @@ def _runs(head: dict[str, Any], series: list[Any], file: str) -> list[Measuremen
         )
         places[key] = f"{file}:{number}"
         for run, samples in zip(found, line["runs"], strict=True):
-            if not all(math.isfinite(value) for value in samples):
-                raise ValueError(f"line {number} has a sample that is not finite")
+            if not all(math.isfinite(v) and (v > 0 or not key.has_noise) for v in samples):
+                raise ValueError(f"line {number} has a sample that cannot be one")
             if samples:
                 run[key] = tuple(map(float, samples))
     if not any(found):

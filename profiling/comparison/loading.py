@@ -67,14 +67,15 @@ def _head(path: Path) -> dict[str, Any]:
 
 
 def _of_profile(profile: Profile, by_type: bool, remarks: tuple[str, ...]) -> Measurements:
-    series, where = _joined(profiles.samples_of(profile, by_type=by_type))
+    series, where, without = _joined(profiles.samples_of(profile, by_type=by_type))
+    told = remarks if profile.tasks else ()
     return Measurements(
         path=profile.path,
         series=series,
         where=where,
         conditions=conditions_of(profile, aggregation=_AGGREGATION, baseline=_BASELINE),
         notes=profile.notes,
-        remarks=remarks if profile.tasks else (),
+        remarks=(*told, *without),
     )
 
 
@@ -97,23 +98,33 @@ def _of_ledger(path: Path) -> list[Measurements]:
             fix="name the file that `bench op --ledger` appended to",
         )
     measured = [
-        Measurements(path=str(path), series=series, where=where, conditions=conditions)
+        Measurements(
+            path=str(path), series=series, where=where, conditions=conditions, remarks=without
+        )
         for (_, conditions), samples in runs.items()
-        for series, where in [_joined(samples)]
+        for series, where, without in [_joined(samples)]
     ]
     return [replace(measured[0], notes=notes.all()), *measured[1:]]
 
 
 def _joined(
     samples: Iterable[Samples],
-) -> tuple[dict[Key, tuple[float, ...]], dict[Key, str]]:
-    """All values of each key, and where the first of them stands."""
+) -> tuple[dict[Key, tuple[float, ...]], dict[Key, str], tuple[str, ...]]:
+    """All values of each key, where the first of them stands, and a remark on what is left out.
+
+    Ratios are of positive figures: a measured time of zero is one that the clock did not see.
+    """
     values: dict[Key, list[float]] = defaultdict(list)
     where: dict[Key, str] = {}
+    left_out = 0
     for one in samples:
-        values[one.key] += one.values
-        where.setdefault(one.key, one.where)
-    return {key: tuple(all_values) for key, all_values in values.items()}, where
+        kept = [value for value in one.values if value > 0 or not one.key.has_noise]
+        left_out += len(one.values) - len(kept)
+        if kept:
+            values[one.key] += kept
+            where.setdefault(one.key, one.where)
+    without = (f"{left_out:,} measured samples of zero or less are left out",) if left_out else ()
+    return {key: tuple(found) for key, found in values.items()}, where, without
 
 
 def _damaged(path: Path, line: ledger.Malformed) -> Note:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
-import os
-import tempfile
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernels_npu.errors import EnvironmentProblem, UsageError
+from kernels_npu.errors import EnvironmentProblem
 from profiling.printable import printable
 from profiling.records import Figure
-from profiling.report.view import Page, number
+from profiling.report.view import Page
+from profiling.whole_files import write_whole
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -44,23 +42,7 @@ def write(page: Page, path: Path) -> int:
         EnvironmentProblem: AI-PROF-070, jinja2 is missing.
     """
     data = render(page).encode("utf-8", "backslashreplace")
-    try:
-        number, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
-        try:
-            with open(number, "wb") as stream:
-                stream.write(data)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise UsageError(
-            "AI-CLI-004",
-            f"cannot write the report {path}: {error.strerror or error}",
-            fix="name a file in an existing folder that you may write to",
-        ) from error
+    write_whole(path, data, "report")
     return len(data)
 
 
@@ -98,8 +80,8 @@ def _below(root: str, text: object) -> str:
 
 
 def _value(figure: Figure) -> str:
-    """What a figure reads."""
-    return str(figure.value) if figure.number is None else number(figure.number)
+    """What a figure reads, with all of its digits that are not the computer's."""
+    return str(figure.value) if figure.number is None else f"{figure.number:,.9g}"
 
 
 @cache

@@ -9,7 +9,7 @@ from profiling import analysis
 from profiling.analysis import CoreTime, Roofline
 from profiling.analysis.kernel_totals import LENGTHS
 from profiling.devices import Chip
-from profiling.records import OpProfile, Profile
+from profiling.records import FileKind, OpProfile, Profile
 from profiling.report.plots.heatmap import Heat, heatmap
 from profiling.report.plots.roofline import roofline_plot
 from profiling.report.view import (
@@ -115,7 +115,7 @@ def _row(kernel: OpProfile, chip: Chip | None) -> tuple[Cell, ...]:
     length = next((f for key in LENGTHS if (f := kernel.info_figure(key)) is not None), None)
     use = analysis.pipe_use(analysis.core_times(kernel))
     moved = "" if traffic is None else origin(traffic.whole)
-    table = next(iter(kernel.tables.values()))
+    table = kernel.tables.get(FileKind.OP_BASIC_INFO) or next(iter(kernel.tables.values()))
     usage = None if roof is None else roof.usage
     return (
         text_cell(kernel.name),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -135,7 +136,7 @@ def text_cell(text: object, origin: str = "") -> Cell:
 
 def number_cell(value: float | None, shown: str = "", origin: str = "") -> Cell:
     """A cell with a number, `shown` as the caller wants it; a missing one stays empty."""
-    if value is None:
+    if value is None or not math.isfinite(value):
         return Cell(text="")
     return Cell(text=shown or number(value), order=value, origin=origin)
 
@@ -154,9 +155,11 @@ def origin(figure: Figure) -> str:
 
 def number(value: float) -> str:
     """As many digits as say something."""
+    if not math.isfinite(value):
+        return "NA"
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
-    return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
 
 
 def limited(rows: Sequence[RowOfCells], most: int) -> tuple[tuple[RowOfCells, ...], int]:

@@ -55,6 +55,9 @@ _HEAD = re.compile(r"^.*?(?=<svg)", re.DOTALL)
 _UNWANTED = re.compile(
     r"\s*<metadata>.*?</metadata>|\s*<style.*?</style>|(?<=;) font-family: [^;\"]*;", re.DOTALL
 )
+_PATH = re.compile(r' d="[^"]*"')
+#: Hundredths of a point cannot be seen.
+_DIGITS = re.compile(r"(\.\d\d)\d+")
 _GROUP = re.compile(r'<g id="([^"]*)"([^>]*)>')
 
 
@@ -107,6 +110,7 @@ class Drawing:
 
 def _for_a_page(svg: str, titles: dict[str, str], described: str) -> str:
     svg = _UNWANTED.sub("", _HEAD.sub("", svg))
+    svg = _PATH.sub(lambda path: _DIGITS.sub(r"\1", path[0]), svg)
     svg = _PLACEHOLDER.sub(lambda found: _VARIABLES[found[0]], svg)
     # Groups are numbered alike in every drawing, which one page must not have.
     svg = _GROUP.sub(lambda found: f"<g{found[2]}>{_title(titles.get(found[1]))}", svg)

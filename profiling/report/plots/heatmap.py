@@ -46,7 +46,7 @@ def heatmap(heat: Heat, name: str, title: str, caption: str) -> Plot | None:
                 found = [values[block] for block in blocks if block in values]
                 if not found:
                     continue
-                worst = max(found)
+                worst = max(0.0, *found)
                 named = blocks[0] if len(blocks) == 1 else f"{blocks[0]} to {blocks[-1]}"
                 axes.add_patch(
                     Rectangle(

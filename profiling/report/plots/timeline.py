@@ -14,8 +14,10 @@ from profiling.report.view import Plot
 
 #: Rows that fit a printed page.
 MOST_TRACKS = 48
-#: Spans closer than this share of the axis are drawn as one: they would share a pixel.
+#: Spans closer than this share of the axis are drawn as one, for they would share a pixel; the bar
+#: is paler the less of it they fill, and no longer than the second share.
 RESOLUTION = 1 / 1500
+COARSE = 1 / 150
 _INCHES_PER_TRACK = 0.165
 
 #: What traces call the pipes: ours by their short names, the vendor's simulator by their long ones.
@@ -38,7 +40,28 @@ _ORDER = {name: place for place, name in enumerate(PIPES)}
 _CORE = re.compile(r"^(?P<launch>.* #\d+) block (?P<block>\d+) (AIC|AIV\d)$")
 _WORK = frozenset({"", "instruction"})
 
-Bar = tuple[float, float]
+
+@dataclass(kw_only=True)
+class _Bar:
+    """One or several spans; `covered` is the time in which one of them was active."""
+
+    begin: float
+    end: float
+    covered: float
+
+    def joins(self, begin: float, length: float) -> bool:
+        """Whether a span that begins there is drawn with this bar.
+
+        Bars of many spans stay short, so that it can be seen where they are dense.
+        """
+        gap = begin - self.end
+        return gap <= 0 or (gap < length * RESOLUTION and begin - self.begin < length * COARSE)
+
+    @property
+    def density(self) -> float:
+        """The covered part."""
+        whole = self.end - self.begin
+        return min(1.0, self.covered / whole) if whole > 0 else 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +92,8 @@ def timeline(trace: Trace, name: str, unit: str) -> Plot | None:
     length = (end - start) or 1.0
     height = 0.7 + _INCHES_PER_TRACK * len(shown)
     with drawing(name, height, f"activity of {len(shown)} tracks over time") as canvas:
+        from matplotlib.colors import to_rgba
+
         axes = canvas.figure.add_subplot()
         for place, track in enumerate(shown):
             colour = INK[PIPES.get(track.name.upper(), "accent")]
@@ -77,10 +102,11 @@ def timeline(trace: Trace, name: str, unit: str) -> Plot | None:
                 spans = [span for span in track.spans if (span.category in _WORK) is works]
                 if not spans:
                     continue
+                bars = _bars(spans, start, length)
                 axes.broken_barh(
-                    _merged(spans, start, length * RESOLUTION),
+                    [(bar.begin, max(bar.end - bar.begin, length * RESOLUTION)) for bar in bars],
                     (place - 0.4, 0.8) if works else (place - 0.05, 0.1),
-                    color=colour,
+                    facecolors=[to_rgba(colour, 0.15 + 0.85 * bar.density) for bar in bars],
                     linewidth=0,
                     gid=canvas.entitle(f"{told}, active {track.busy / length:.1%}"),
                 )
@@ -99,7 +125,8 @@ def timeline(trace: Trace, name: str, unit: str) -> Plot | None:
     return Plot(
         title="Timeline",
         svg=canvas.svg,
-        caption=f"{trace.file}, {trace.evidence}.{thin} Point at a bar for its track.",
+        caption=f"{trace.file}, {trace.evidence}.{thin} Pale bars are many short spans with gaps "
+        "between them. Point at a bar for its track.",
         left_out=_left_out(tracks, shown),
     )
 
@@ -151,17 +178,18 @@ def _longest_blocks(
     return {name: longest[name] for name in sorted(longest, key=lambda name: begins[name])}
 
 
-def _merged(spans: Sequence[Span], start: float, closest: float) -> list[Bar]:
-    """(start, length) of the bars, relative to the axis; neighbours that would touch are one."""
-    bars: list[Bar] = []
+def _bars(spans: Sequence[Span], start: float, length: float) -> list[_Bar]:
+    """Bars relative to the axis, `length` long; spans that would share a pixel are one bar."""
+    bars: list[_Bar] = []
     for span in spans:
         begin, end = float(span.start) - start, float(span.end) - start
-        if bars and begin - sum(bars[-1]) <= closest:
-            first = bars[-1][0]
-            bars[-1] = first, max(sum(bars[-1]), end) - first
+        last = bars[-1] if bars else None
+        if last is not None and last.joins(begin, length):
+            last.covered += max(0.0, end - max(begin, last.end))
+            last.end = max(last.end, end)
         else:
-            bars.append((begin, end - begin))
-    return [(begin, max(length, closest)) for begin, length in bars]
+            bars.append(_Bar(begin=begin, end=end, covered=end - begin))
+    return bars
 
 
 def _beginnings(tracks: Sequence[_Track]) -> list[int]:

@@ -55,6 +55,15 @@ def test_where_one_file_is_too_large_for_names_all_are_read_by_type(
     assert ("Conv2D1", "task time") in figures(small)
 
 
+def test_times_of_zero_are_no_times(tmp_path: Path) -> None:
+    details = fixtures.KERNEL_DETAILS_0.replace("50.621", "0").replace("6.5", "-1")
+    details += "8,aclnnMul,N/A,N/A,1736405443881910.320\t,3.5,0,8\r\n"
+    fixtures.write(tmp_path, {"kernel_details.csv": details})
+    (found,) = load([tmp_path])
+    assert figures(found) == {("aclnnMul", "task time"): (3.5,)}
+    assert found.remarks == ("2 measured samples of zero or less are left out",)
+
+
 def test_counts_of_the_vendors_simulator(tmp_path: Path) -> None:
     for core in ("core0.veccore0", "core1.veccore0"):
         name = f"attention/0/simulator/{core}/{core}_instr_exe.csv"
