@@ -23,37 +23,30 @@ from profiling.records.profile import Profile
 _AGGREGATION = "all launches; their typical value is a trimmed geometric mean, of counts the mean"
 _BASELINE = "the other side, with its conditions"
 _BY_TYPE = "operators are known by their type, so tasks of different shapes are in one figure"
-_TOO_LARGE = "the names and shapes of the tasks of a file so large are not kept: " + _BY_TYPE
 #: The longest first line that is looked at to tell what a file is.
 _LONGEST_HEAD = 1 << 20
 
 
 def load(paths: Sequence[Path], *, by_type: bool = False) -> list[Measurements]:
-    """The runs that all paths hold. Where one knows only types of operators, all are read by type.
+    """The runs that all paths hold.
+
+    by_type: tasks of an application are known by the type of their operator only.
 
     Raises:
         UsageError: AI-PROF-020 or AI-BENCH-006, nothing at a path can be read.
+        EnvironmentProblem: AI-PROF-032, a file is large and polars is missing.
         NoBaseline: AI-BENCH-022, a baseline is damaged.
     """
-    read = [_read(path) for path in paths]
-    too_large = any(isinstance(one, Profile) and profiles.knows_types_only(one) for one in read)
-    remarks = (_BY_TYPE,) if by_type else (_TOO_LARGE,) if too_large else ()
-    runs: list[Measurements] = []
-    for one in read:
-        if isinstance(one, Profile):
-            runs.append(_of_profile(one, by_type or too_large, remarks))
-        else:
-            runs += one
-    return runs
+    return [run for path in paths for run in _read(path, by_type)]
 
 
-def _read(path: Path) -> Profile | list[Measurements]:
+def _read(path: Path, by_type: bool) -> list[Measurements]:
     head = _head(path)
     if baseline.is_baseline(head):
         return baseline.read(path)
     if path.suffix == ".jsonl" or {"figures", "conditions"} <= head.keys():
         return _of_ledger(path)
-    return read_profile(path)
+    return [_of_profile(read_profile(path, named=not by_type), by_type)]
 
 
 def _head(path: Path) -> dict[str, Any]:
@@ -66,9 +59,9 @@ def _head(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _of_profile(profile: Profile, by_type: bool, remarks: tuple[str, ...]) -> Measurements:
+def _of_profile(profile: Profile, by_type: bool) -> Measurements:
     series, where, without = _joined(profiles.samples_of(profile, by_type=by_type))
-    told = remarks if profile.tasks else ()
+    told = (_BY_TYPE,) if by_type and profile.tasks else ()
     return Measurements(
         path=profile.path,
         series=series,

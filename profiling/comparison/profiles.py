@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,11 @@ import numpy as np
 from profiling import analysis
 from profiling.comparison.measurement import Kernel, Key, Metric
 from profiling.provenance import WITHOUT_NOISE
-from profiling.records import Figure, FileKind, OpProfile, Profile, Row, Table, Tasks
+from profiling.records import Figure, FileKind, Labels, OpProfile, Profile, Table, Tasks
 
 TASK_TIME = Metric(name="task time", unit="us")
-#: Tables of tasks with a name, shapes and dtypes in each row.
-_TASK_TABLES = (FileKind.KERNEL_DETAILS, FileKind.OP_SUMMARY)
+#: Files of tasks that are kernels; task_time has events of the scheduler, too.
+_TASK_FILES = (FileKind.KERNEL_DETAILS, FileKind.OP_SUMMARY)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,17 +71,10 @@ def samples_of(profile: Profile, *, by_type: bool = False) -> Iterator[Samples]:
     """
     for launch in profile.kernels:
         yield from _launch(launch)
-    read = {table.file: table for table in profile.tables if table.kind in _TASK_TABLES}
     for tasks in profile.tasks:
-        if tasks.kind in _TASK_TABLES:
-            yield from _by_type(tasks) if by_type else _by_name(read[tasks.file])
+        if tasks.kind in _TASK_FILES:
+            yield from _tasks(tasks, by_type)
     yield from _instructions(profile)
-
-
-def knows_types_only(profile: Profile) -> bool:
-    """Whether a file was too large for the names and shapes of its tasks to be kept."""
-    read = {table.file for table in profile.tables}
-    return any(tasks.kind in _TASK_TABLES and tasks.file not in read for tasks in profile.tasks)
 
 
 def _launch(launch: OpProfile) -> Iterator[Samples]:
@@ -101,29 +95,28 @@ def _launch(launch: OpProfile) -> Iterator[Samples]:
             yield from _sum(kernel, count.metric, figures)
 
 
-def _by_name(table: Table) -> Iterator[Samples]:
-    for row in table.rows:
-        if row.number("duration_us") is not None:
-            duration = table.figure(row, "duration_us")
-            yield from _sum(_kernel_of(row), TASK_TIME, [duration])
-
-
-def _kernel_of(row: Row) -> Kernel:
-    return Kernel(
-        name=row.text("op_name") or row.text("op_type"),
-        shape=row.text("input_shapes"),
-        dtype=row.text("input_data_types"),
-    )
-
-
-def _by_type(tasks: Tasks) -> Iterator[Samples]:
-    known = ~np.isnan(tasks.duration_us)
-    for operator, ours in tasks.operator.masks().items():
-        rows = np.flatnonzero(ours & known)
-        if len(rows):
-            key = Key(kernel=Kernel(name=operator), metric=TASK_TIME, evidence=tasks.evidence)
-            where = str(tasks.duration_of(int(rows[0])).where)
-            yield Samples(key=key, values=tuple(tasks.duration_us[rows].tolist()), where=where)
+def _tasks(tasks: Tasks, by_type: bool) -> Iterator[Samples]:
+    """The durations of each kernel, in the order of the file."""
+    nothing = Labels(names=("",), codes=np.zeros(len(tasks), dtype=np.int32))
+    parts = (tasks.name or tasks.operator, tasks.shapes or nothing, tasks.dtypes or nothing)
+    names, shapes, dtypes = (tasks.operator, nothing, nothing) if by_type else parts
+    rows = np.flatnonzero(~np.isnan(tasks.duration_us))
+    group = names.codes[rows].astype(np.int64) * len(shapes.names) + shapes.codes[rows]
+    group = group * len(dtypes.names) + dtypes.codes[rows]
+    order = np.argsort(group, kind="stable")
+    rows, group = rows[order], group[order]
+    bounds = [*np.flatnonzero(np.diff(group, prepend=-1)).tolist(), len(rows)]
+    for start, end in pairwise(bounds):
+        first = int(rows[start])
+        kernel = Kernel(
+            name=names.names[names.codes[first]],
+            shape=shapes.names[shapes.codes[first]],
+            dtype=dtypes.names[dtypes.codes[first]],
+        )
+        key = Key(kernel=kernel, metric=TASK_TIME, evidence=tasks.evidence)
+        where = str(tasks.duration_of(first).where)
+        values = tuple(tasks.duration_us[rows[start:end]].tolist())
+        yield Samples(key=key, values=values, where=where)
 
 
 def _instructions(profile: Profile) -> Iterator[Samples]:

@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from profiling.files.cells import MISSING
+from profiling.files.cells import MISSING, parse
 from profiling.files.rows import split_line
-from profiling.files.tasks import KEYS, Piece, labels_of
+from profiling.files.tasks import TIMES, LabelKeys, Piece
+from profiling.records.quantity import Quantity
 from profiling.records.table import Column
 from profiling.records.tasks import NO_TIME
 
@@ -18,7 +19,9 @@ from profiling.records.tasks import NO_TIME
 _NANOSECONDS = pl.Decimal(38, 3)
 
 
-def read_piece(body: bytes, columns: Sequence[Column], first: int) -> Piece | None:
+def read_piece(
+    body: bytes, columns: Sequence[Column], first: int, labels: LabelKeys
+) -> Piece | None:
     """The tasks in `body`, whose first line is line `first`; None when anything in it is unusual.
 
     Unusual is whatever polars would repair or leave out in silence: lines that are short, long,
@@ -27,7 +30,8 @@ def read_piece(body: bytes, columns: Sequence[Column], first: int) -> Piece | No
     line = body[: body.find(b"\n")].decode("utf-8", errors="replace").rstrip("\r")
     if len(split_line(line) or ()) != len(columns):
         return None
-    wanted = {c.key: place for place, c in enumerate(columns) if c.key in KEYS}
+    keys = {*TIMES, *(key for keys in labels.values() for key in keys)}
+    wanted = {c.key: place for place, c in enumerate(columns) if c.key in keys}
     last = len(columns) - 1
     # A first line with one cell more: polars takes the width from it, and where a longer line has
     # that cell it shows, which polars would leave out without a word.
@@ -56,8 +60,10 @@ def read_piece(body: bytes, columns: Sequence[Column], first: int) -> Piece | No
         duration_us=durations,
         wait_us=waits,
         labels={
-            label: _encoded([texts[key] for key in keys], frame.height)
-            for label, keys in labels_of(tuple(texts)).items()
+            label: _encoded(
+                [(texts[k], columns[wanted[k]].quantity) for k in keys if k in texts], frame.height
+            )
+            for label, keys in labels.items()
         },
     )
 
@@ -97,18 +103,20 @@ def _only_missing(text: pl.Series, values: pl.Series) -> bool:
     return all(cell.lower() in MISSING for cell in without)
 
 
-def _encoded(texts: Sequence[pl.Series], height: int) -> tuple[list[str], NDArray[np.int64]]:
+def _encoded(
+    texts: Sequence[tuple[pl.Series, Quantity]], height: int
+) -> tuple[list[str], NDArray[np.int64]]:
     """The first text that each row has, as names and codes."""
     names, codes = [""], np.zeros(height, dtype=np.int64)
-    for text in texts:
+    for text, quantity in texts:
         without = codes == 0
         if not without.any():
             break
         found = text.filter(pl.Series(without)).fill_null("")
         unique = found.unique(maintain_order=True)
         places = found.cast(pl.Enum(unique)).to_physical().cast(pl.Int64).to_numpy()
-        told = [name.strip() for name in unique]
-        known = np.array([name.lower() not in MISSING for name in told], dtype=bool)
+        told = [str(parse(name, quantity) or "") for name in unique]
+        known = np.array([bool(name) for name in told], dtype=bool)
         codes[without] = np.where(known[places], places + len(names), 0)
         names += told
     return names, codes

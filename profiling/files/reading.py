@@ -10,7 +10,7 @@ from profiling.files.opprof import kernels_of
 from profiling.files.origins import with_origins
 from profiling.files.sources import UNREADABLE, Source, sources_below, unreadable
 from profiling.files.tables import read_table
-from profiling.files.tasks import LARGE, TASK_KINDS, read_tasks, tasks_of
+from profiling.files.tasks import LABELS, LARGE, NAMED, TASK_KINDS, LabelKeys, read_tasks, tasks_of
 from profiling.files.traces import read_trace
 from profiling.records.note import Notes
 from profiling.records.profile import Profile
@@ -19,30 +19,33 @@ from profiling.records.tasks import Tasks
 from profiling.records.trace import Trace
 
 
-def read_profile(path: str | os.PathLike[str]) -> Profile:
+def read_profile(path: str | os.PathLike[str], *, named: bool = False) -> Profile:
     """What profilers wrote at `path`: a file, a folder or a zip archive.
 
     Whatever is wrong with a file is in `Profile.notes`, and the rest is read.
+
+    named: also keep the name, shapes and dtypes of every task of an application.
 
     Raises:
         UsageError: AI-PROF-020, there is nothing of a profiler's.
         EnvironmentProblem: AI-PROF-032, a file is large and polars is missing.
     """
     notes = Notes()
+    labels: LabelKeys = NAMED if named else LABELS
     files: list[tuple[Source, Table]] = []
     tasks: list[Tasks] = []
     traces: list[Trace] = []
     sources, manifests = with_origins(sources_below(Path(path), notes), Path(path), notes)
     for source in sources:
         try:
-            found = _read(source, notes)
+            found = _read(source, notes, labels)
         except (*UNREADABLE, MemoryError) as error:
             notes.add(unreadable(source.name, error))
             continue
         if isinstance(found, Table):
             files.append((source, found))
             if found.kind in TASK_KINDS:
-                tasks.append(tasks_of(found))
+                tasks.append(tasks_of(found, labels))
         elif isinstance(found, Tasks):
             tasks.append(found)
         elif found is not None:
@@ -61,11 +64,11 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
     )
 
 
-def _read(source: Source, notes: Notes) -> Table | Tasks | Trace | None:
+def _read(source: Source, notes: Notes, labels: LabelKeys) -> Table | Tasks | Trace | None:
     if source.suffix == ".json":
         return read_trace(source, notes)
     if source.size > LARGE:
-        tasks = read_tasks(source, notes)
+        tasks = read_tasks(source, notes, labels)
         if tasks is not None:
             return tasks
     return read_table(source, notes)

@@ -6,10 +6,11 @@ a piece of which polars would lose or repair anything is read again line by line
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +29,23 @@ TASK_KINDS = frozenset({FileKind.KERNEL_DETAILS, FileKind.OP_SUMMARY, FileKind.T
 LARGE = 8 << 20
 
 #: Columns that become names; of those in one tuple, the first that a row has.
-_LABELS = {
+LABELS = {
     "operator": ("op_type", "op_name"),
     "core": ("core",),
     "step": ("step_id",),
     "device": ("device_id",),
     "model": ("model_id",),
 }
-_TIMES = ("start_us", "duration_us", "wait_us")
-KEYS = (*_TIMES, *(key for keys in _LABELS.values() for key in keys))
+#: Further ones, which tell the kernels of an operator apart; a comparison asks for them.
+NAMED = {
+    **LABELS,
+    "name": ("op_name", "op_type"),
+    "shapes": ("input_shapes",),
+    "dtypes": ("input_data_types",),
+}
+#: For each label the keys that it is taken from.
+LabelKeys: TypeAlias = Mapping[str, tuple[str, ...]]
+TIMES = ("start_us", "duration_us", "wait_us")
 
 
 @dataclass(kw_only=True)
@@ -67,12 +76,12 @@ class _Encoder:
         return Labels(names=tuple(self.names), codes=_joined(self.codes, np.int32))
 
 
-def tasks_of(table: Table) -> Tasks:
+def tasks_of(table: Table, labels: LabelKeys = LABELS) -> Tasks:
     """The tasks of a table that is already read."""
-    return _assembled(table.kind, table.file, table.columns, [piece_of(table.rows)])
+    return _assembled(table.kind, table.file, table.columns, [piece_of(table.rows, labels)])
 
 
-def read_tasks(source: Source, notes: Notes) -> Tasks | None:
+def read_tasks(source: Source, notes: Notes, labels: LabelKeys = LABELS) -> Tasks | None:
     """The tasks of a large file; None when it is not one of tasks.
 
     Raises:
@@ -94,19 +103,19 @@ def read_tasks(source: Source, notes: Notes) -> Tasks | None:
     reader = RowReader(file=source.name, columns=columns, notes=notes)
     body, number, parts = first[first.find(b"\n") + 1 :], 2, []
     while body:
-        piece = read(body, columns, number)
+        piece = read(body, columns, number, labels)
         if piece is not None:
             number += len(piece.lines)
         else:
             text = decode(body, source.name, notes, encoding="utf-8").split("\n")
-            piece = piece_of(tuple(reader.rows(text, first=number)))
+            piece = piece_of(tuple(reader.rows(text, first=number)), labels)
             number += body.count(b"\n")
         parts.append(piece)
         body = next(pieces, b"")
     return _assembled(format.kind, source.name, columns, parts)
 
 
-def piece_of(rows: Sequence[Row]) -> Piece:
+def piece_of(rows: Sequence[Row], labels: LabelKeys) -> Piece:
     """The columns of rows that were read line by line."""
     starts = (row.get("start_us") for row in rows)
     return Piece(
@@ -117,13 +126,8 @@ def piece_of(rows: Sequence[Row]) -> Piece:
         ),
         duration_us=_floats(rows, "duration_us"),
         wait_us=_floats(rows, "wait_us"),
-        labels={label: _named(rows, keys) for label, keys in _LABELS.items()},
+        labels={label: _named(rows, keys) for label, keys in labels.items()},
     )
-
-
-def labels_of(keys: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """For each label the keys that it is taken from, of those that there are."""
-    return {label: tuple(k for k in wanted if k in keys) for label, wanted in _LABELS.items()}
 
 
 def _floats(rows: Sequence[Row], key: str) -> NDArray[np.float64]:
@@ -150,7 +154,7 @@ def _pieces(source: Source) -> Iterator[bytes]:
 def _assembled(
     kind: FileKind, file: str, columns: tuple[Column, ...], pieces: Sequence[Piece]
 ) -> Tasks:
-    encoders = {label: _Encoder() for label in _LABELS}
+    encoders: dict[str, _Encoder] = defaultdict(_Encoder)
     for piece in pieces:
         for label, (names, codes) in piece.labels.items():
             encoders[label].add(names, codes)
@@ -172,7 +176,9 @@ def _joined(parts: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[A
 
 
 class _PieceReader(Protocol):
-    def __call__(self, body: bytes, columns: Sequence[Column], first: int, /) -> Piece | None: ...
+    def __call__(
+        self, body: bytes, columns: Sequence[Column], first: int, labels: LabelKeys, /
+    ) -> Piece | None: ...
 
 
 def _polars_reader() -> _PieceReader:

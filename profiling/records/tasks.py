@@ -45,6 +45,8 @@ class Tasks:
         step: Step Id; one empty name in files without steps.
         device: Device_id; one empty name in files of one device.
         model: Model ID of the graph that the task is part of, see `profiling.analysis.graphs`.
+        name, shapes, dtypes: of the operator's inputs; None unless they were asked for, see
+            `profiling.files.read_profile`.
         evidence: of every figure.
     """
 
@@ -60,6 +62,9 @@ class Tasks:
     device: Labels
     model: Labels
     evidence: Evidence
+    name: Labels | None = None
+    shapes: Labels | None = None
+    dtypes: Labels | None = None
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -69,6 +74,9 @@ class Tasks:
 
         def of(labels: Labels) -> Labels:
             return Labels(names=labels.names, codes=labels.codes[rows])
+
+        def if_any(labels: Labels | None) -> Labels | None:
+            return None if labels is None else of(labels)
 
         return Tasks(
             kind=self.kind,
@@ -83,6 +91,9 @@ class Tasks:
             device=of(self.device),
             model=of(self.model),
             evidence=self.evidence,
+            name=if_any(self.name),
+            shapes=if_any(self.shapes),
+            dtypes=if_any(self.dtypes),
         )
 
     def duration_of(self, row: int) -> Figure:
