@@ -80,8 +80,8 @@ OPTIONS = (
         name="application",
         value=Text(pattern=".+", rule="a command as one text", metavar="COMMAND"),
         meaning="not taken",
-        refused="msprof takes the text apart by itself, and will drop the option: write the "
-        "application at the end of the line, behind --",
+        refused="msprof takes the text apart by itself, and will drop the option",
+        instead="write the application at the end of the line, behind --",
     ),
     Option(
         name="launch-skip-before-match",

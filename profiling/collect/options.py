@@ -22,7 +22,8 @@ class Option:
         given: what we give it where the caller does not.
         chips: that have it.
         since: version of msOpProf that brought it; empty where the source names none.
-        refused: why it is not passed on, and what to write instead.
+        refused: why it is not passed on; empty when it is.
+        instead: what to write in place of one that is not.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Option:
     chips: frozenset[Family] = ALL
     since: str = ""
     refused: str = ""
+    instead: str = ""
 
     @property
     def flag(self) -> str:

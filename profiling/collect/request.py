@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernels_npu.errors import UsageError
+from profiling.collect.application import check_application
 from profiling.collect.families import Family, family_of
 from profiling.collect.folder import check_length
 from profiling.collect.options import Condition, Mode, Needs, Option
@@ -64,7 +65,7 @@ def check(request: Request) -> list[str]:
             raise _other_mode(request.mode, name)
         _check_value(request.mode, options[name], value)
     _check_rules(request)
-    _check_input(request)
+    check_application(request.mode, request.given, request.application)
     check_length(request.output)
     return list(_check_chip(request))
 
@@ -74,8 +75,8 @@ def _check_value(mode: Mode, option: Option, value: str) -> None:
         raise UsageError(
             "AI-PROF-035",
             f"{option.flag}={value} is not passed on to {mode.name}",
-            rule=option.refused.partition(": ")[0],
-            fix=option.refused.partition(": ")[2],
+            rule=option.refused,
+            fix=option.instead,
         )
     fault = option.value.fault(value)
     if fault:
@@ -107,36 +108,6 @@ def _check_rules(request: Request) -> None:
                 rule="the tool takes one or the other",
                 fix=f"leave {rule.other} out",
             )
-
-
-def _check_input(request: Request) -> None:
-    mode = request.mode
-    named = [f"--{name}" for name in mode.inputs if name in request.given]
-    if request.application:
-        named.append("an application")
-    if len(named) == 1:
-        _check_beginning(request.application)
-        return
-    choices = ["an application at the end of the line", *(f"--{name}" for name in mode.inputs)]
-    raise UsageError(
-        "AI-PROF-039",
-        f"there is more than one thing to profile: {', '.join(named)}"
-        if named
-        else "there is nothing to profile",
-        rule=f"exactly one of {', '.join(choices)}" if mode.inputs else f"{choices[0]} is needed",
-        fix=f"ascend-infer profile {mode.name} -- python script.py",
-    )
-
-
-def _check_beginning(application: tuple[str, ...]) -> None:
-    """The tool takes all that begins with a dash for its own, up to the application."""
-    if application and application[0].startswith("-"):
-        raise UsageError(
-            "AI-PROF-039",
-            f"the application begins with {application[0]!r}",
-            rule="an application is a program, with its options behind it",
-            fix="begin with the program, as in -- python script.py",
-        )
 
 
 def _check_chip(request: Request) -> Iterator[str]:

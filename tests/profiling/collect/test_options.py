@@ -191,16 +191,12 @@ def test_the_command_of_an_application_is_msprofs() -> None:
 
 @pytest.mark.parametrize("argument", ["two words", "it's", 'a"b', "a\\b", "", "line\nend"])
 def test_what_msprof_would_take_apart_is_refused(argument: str) -> None:
-    asked = Request(mode=MODES["app"], application=("python", argument))
     with pytest.raises(UsageError) as caught:
-        argument_list(asked, ("msprof",), Path("out"))
+        check(Request(mode=MODES["app"], application=("python", argument)))
     assert caught.value.code == "AI-PROF-039"
-    assert (
-        argument_list(
-            Request(mode=MODES["op"], application=("python", argument)), ("msprof", "op"), Path("o")
-        )[-1]
-        == argument
-    )
+    asked = Request(mode=MODES["op"], application=("python", argument))
+    assert check(asked) == []
+    assert argument_list(asked, ("msprof", "op"), Path("o"))[-1] == argument
 
 
 @pytest.mark.parametrize(
@@ -211,6 +207,7 @@ def test_what_msprof_would_take_apart_is_refused(argument: str) -> None:
         ("simulator", {"config": "a.json", "export": "dump"}, ()),
         ("simulator", {"export": "dump"}, ("python",)),
         ("app", {}, ()),
+        ("op", {}, ("--version",)),
     ],
 )
 def test_exactly_one_thing_is_profiled(
