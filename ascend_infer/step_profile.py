@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileOptions:
-    """Where a profile goes and how many launches it takes."""
+    """Where a profile goes, how many launches it takes, and of which model and precision."""
 
     folder: Path
     launches: int = 64
+    model: str = ""
 
 
 class FirstStepProfiled:
@@ -43,8 +44,17 @@ class FirstStepProfiled:
             return self._runner.run(batch)
         from profiling.simulated import profile_simulated
 
-        folder, launches = self._options.folder, self._options.launches
-        with profile_simulated(folder, launches=launches, command=sys.argv) as self.result:
+        options = self._options
+        contexts = ", ".join(map(str, batch.seq_lens.tolist()))
+        with profile_simulated(
+            options.folder,
+            launches=options.launches,
+            command=sys.argv,
+            settings={
+                "model": options.model,
+                "lengths": f"one decode step, contexts of {contexts} tokens",
+            },
+        ) as self.result:
             # What is launched runs when the host asks for its result, at the latest.
             return self._runner.run(batch).cpu()
 

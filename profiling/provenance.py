@@ -53,7 +53,17 @@ def _reproduction(manifest: Manifest) -> str:
     return shlex.join(manifest.command)
 
 
+def _model(manifest: Manifest) -> str:
+    return manifest.settings.get("model", "")
+
+
+def _lengths(manifest: Manifest) -> str:
+    return manifest.settings.get("lengths", "")
+
+
 _OF_A_MANIFEST = {
+    "model": _model,
+    "lengths": _lengths,
     "hardware": _hardware,
     "software": _software,
     "reproduction": _reproduction,

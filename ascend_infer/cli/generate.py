@@ -181,7 +181,11 @@ def _profile(arguments: argparse.Namespace) -> ProfileOptions | None:
     from profiling.simulated.tree import Tree
 
     Tree(arguments.opprof).discard()
-    return ProfileOptions(folder=arguments.opprof, launches=arguments.opprof_launches)
+    return ProfileOptions(
+        folder=arguments.opprof,
+        launches=arguments.opprof_launches,
+        model=f"{arguments.model}; weights, activations and KV cache in {arguments.dtype}",
+    )
 
 
 def _print(result: GenerateResult) -> None:

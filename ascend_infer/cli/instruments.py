@@ -112,5 +112,6 @@ def profiled(arguments: argparse.Namespace) -> Iterator[SimulatedRun | None]:
         launches=arguments.opprof_launches,
         blocks=arguments.trace_blocks,
         command=sys.argv,
+        settings={"model": "none, kernels of a script", "lengths": "none, the script's inputs"},
     ) as run:
         yield run

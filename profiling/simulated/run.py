@@ -87,6 +87,7 @@ def profile_simulated(
     launches: int = 64,
     blocks: int = 8,
     command: Sequence[str] = (),
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[SimulatedRun]:
     """Profile the launches of all threads in the body into `folder`.
 
@@ -99,6 +100,8 @@ def profile_simulated(
         launches: how many launches are profiled; the others are only counted.
         blocks: how many blocks of a launch the trace shows; the tables have all.
         command: what was run, for the manifest.
+        settings: what else the manifest is to say, such as the conditions `model` and `lengths` of
+            `profiling.conditions`.
 
     Raises:
         UsageError: AI-CLI-004 when the folder cannot be written, AI-CLI-001 for a limit below one.
@@ -122,7 +125,8 @@ def profile_simulated(
             yield run
     finally:
         if run.kernels:
-            settings = {
+            known = {
+                **(settings or {}),
                 "soc": ", ".join(run.chips),
                 "schedule": config.schedule,
                 "cycle_model": cost.MODEL,
@@ -142,7 +146,7 @@ def profile_simulated(
                     versions=circumstances.package_versions(),
                     environment=circumstances.variables(os.environ),
                     git=git,
-                    settings={name: text for name, text in settings.items() if text},
+                    settings={name: text for name, text in known.items() if text},
                 ),
             )
             run.written = True

@@ -14,6 +14,7 @@ from kernels_npu.evidence import Evidence
 from kernels_npu.spec import OpSpec, Workload, all_specs
 from profiling import FileKind, manifest, read_profile
 from profiling.analysis import kernel_totals, profile_sentences, traffic_of
+from profiling.provenance import conditions_of
 from profiling.records import OpProfile
 from profiling.simulated import SimulatedRun, profile_simulated
 
@@ -47,8 +48,8 @@ def launch(spec: OpSpec, dims: dict[str, Any]) -> None:
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SimulatedRun]:
     """A profile of several kernels, one of them launched twice."""
     folder = tmp_path_factory.mktemp("profiles") / "OPPROF_sim"
-    specs = all_specs()
-    with profile_simulated(folder, blocks=2, command=["python", "script.py"]) as run:
+    specs, told = all_specs(), {"model": "none, operators", "lengths": "none, rows"}
+    with profile_simulated(folder, blocks=2, command=["python", "script.py"], settings=told) as run:
         for name in (*_DIMS, "rms_norm"):
             launch(specs[name], _DIMS[name])
         torch.ones(4, device="npu") + 1
@@ -98,6 +99,8 @@ def test_every_figure_has_its_level_and_none_is_a_time(made: tuple[Path, Simulat
     assert (origin.evidence, origin.made_by) == (Evidence.SIMULATED, "simulated NPU")
     assert origin.command == ("python", "script.py")
     assert origin.settings["soc"] == "Ascend910B1"
+    conditions = conditions_of(profile, aggregation="one launch", baseline="none")
+    assert conditions.missing == () and conditions.model == "none, operators"
     assert "add" in origin.settings["operators_not_counted"]
 
 
