@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kernels_npu.evidence import Evidence
 from profiling.analysis.figures import amount, number
-from profiling.analysis.pipes import COMPUTE_PIPES, MEMORY_PIPES, core_times, pipe_use
+from profiling.analysis.pipes import MEMORY_PIPES, PipeUse, core_times, pipe_use
 from profiling.analysis.roofline import Ceiling, Roofline, roofline_of
 from profiling.analysis.sentence import Sentence
 from profiling.devices import Chip
@@ -50,44 +50,58 @@ def _bounds(roofline: Roofline) -> Sentence:
 
 
 def _verdict(kernel: OpProfile, roofline: Roofline, usage: float, length: Figure) -> Sentence:
-    """msopprof's: first the roofline, then the busiest pipe."""
-    highest = roofline.highest
-    near = usage > HIGH_USAGE
-    pipes = pipe_use(core_times(kernel))
-    busiest = pipes[0] if pipes else None
+    """msopprof's: first the roofline, then the busiest pipe of data or of arithmetic."""
+    highest, near = roofline.highest, usage > HIGH_USAGE
+    pipes = [use for use in pipe_use(core_times(kernel)) if use.pipe != "scalar"]
     if near:
-        verdict = (
+        cause = (
             "memory bound" if highest.unit == "memory" else f"compute bound by the {highest.unit}"
         )
-    elif busiest is None:
-        verdict = "latency bound; the pipes are unknown without PipeUtilization"
-    elif busiest.share > BUSY_PIPE and busiest.pipe in MEMORY_PIPES:
-        verdict = f"latency bound, caused by memory: {busiest.pipe} {busiest.share:.0%} active"
-    elif busiest.share > BUSY_PIPE and busiest.pipe in COMPUTE_PIPES:
-        verdict = f"latency bound, caused by computing: {busiest.pipe} {busiest.share:.0%} active"
     else:
-        verdict = (
-            f"latency bound, caused by the pipeline: no pipe is active over {BUSY_PIPE:.0%} "
-            f"({busiest.pipe} {busiest.share:.0%})"
-        )
-    beyond = ""
-    if usage > 1:
-        beyond = (
-            "; the cost model gives each core its own bandwidth, so the chip's memory is the "
-            "bound that holds"
-            if length.evidence is Evidence.MODELLED
-            else "; more than the device memory gives: the L2 served the rest"
-        )
+        cause = f"latency bound, {_cause(pipes)}"
+    achieved = highest.work / number(length)
     return Sentence(
         topic="verdict",
-        text=f"{verdict}: the {highest.unit} bound of {amount(highest.bound, roofline.unit)} is "
-        f"{usage:.1%} of {amount(number(length), roofline.unit)}{beyond}",
+        text=f"{cause}: {_per(achieved, roofline, highest)} of "
+        f"{_per(highest.rate, roofline, highest)} ({usage:.1%}), the {highest.unit} bound is "
+        f"{amount(highest.bound, roofline.unit)} of {amount(number(length), roofline.unit)}"
+        + (f"; {_beyond(roofline, highest)}" if usage > 1 else ""),
         rule=f"msopprof's: over {HIGH_USAGE:.0%} of the attainable rate is memory or compute "
         f"bound, else a pipe over {BUSY_PIPE:.0%} is the cause, else the pipeline"
-        + ("; of modelled cycles" if length.evidence is Evidence.MODELLED else ""),
-        refs=(length, *_bound_figures(roofline), *((busiest.busiest,) if busiest else ())),
+        + ("; of modelled cycles" if roofline.unit == "cycles" else ""),
+        refs=(length, *_bound_figures(roofline), *(use.busiest for use in pipes[:1])),
         flagged=not near,
     )
+
+
+def _cause(pipes: Sequence[PipeUse]) -> str:
+    if not pipes:
+        return "its pipes unknown without PipeUtilization"
+    busiest = pipes[0]
+    told = f"{busiest.pipe} {busiest.share:.0%} active"
+    if busiest.share <= BUSY_PIPE:
+        return f"caused by the pipeline, in which no pipe is active over {BUSY_PIPE:.0%} ({told})"
+    return f"caused by {'memory' if busiest.pipe in MEMORY_PIPES else 'computing'}, {told}"
+
+
+def _beyond(roofline: Roofline, highest: Ceiling) -> str:
+    """Why a launch can be shorter than its bound."""
+    if highest.unit != "memory":
+        return f"more than {roofline.chip.name} can: is it the chip?"
+    if roofline.unit == "cycles":
+        return (
+            "the cost model gives each core its own bandwidth, so the chip's memory is the bound "
+            "that holds"
+        )
+    return "more than the device memory gives: the L2 served the rest"
+
+
+def _per(rate: float, roofline: Roofline, ceiling: Ceiling) -> str:
+    """A rate per cycle, or per second in powers of ten."""
+    memory = ceiling.unit == "memory"
+    if roofline.unit == "cycles":
+        return f"{rate:,.1f} {'B' if memory else 'operations'} per cycle"
+    return f"{rate / 1e3:,.4g} GB/s" if memory else f"{rate / 1e6:,.4g} TFLOP/s"
 
 
 def _rate(ceiling: Ceiling) -> str:

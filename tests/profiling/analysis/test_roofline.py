@@ -63,6 +63,24 @@ def test_main_memory_counts_where_the_file_has_it(tmp_path: Path) -> None:
     assert traffic_of(kernel(tmp_path / "c", OpBasicInfo=basic())) is None
 
 
+def test_bandwidths_stand_for_bytes_where_there_are_no_volumes(tmp_path: Path) -> None:
+    """The figures of a vector addition on a 910B2, whose file says 130.5 and 64.125 KiB as well."""
+    memory = (
+        "block_id,sub_block_id,aic_time(us),aiv_time(us),aiv_main_mem_read_bw(GB/s),"
+        "aiv_main_mem_write_bw(GB/s),\n0,vector0,NA,5.068889,15.595801,7.663455,\n"
+    )
+    mix = traffic_of(kernel(tmp_path / "a", OpBasicInfo=basic("7.98"), Memory=memory))
+    assert mix is not None and mix.paths == {}
+    assert mix.read == pytest.approx(130.5 * 1024, rel=1e-6)
+    assert mix.written == pytest.approx(64.125 * 1024, rel=1e-6)
+    assert [ref.value for ref in mix.refs] == [15.595801, 7.663455]
+    # on one kind of core alone the rate is that of the core's own time
+    info = basic("7.98", kind="vector")
+    alone = traffic_of(kernel(tmp_path / "b", OpBasicInfo=info, Memory=memory))
+    assert alone is not None
+    assert alone.read == pytest.approx(15.595801 * 2**30 * 5.068889e-6)
+
+
 def test_bounds_of_a_device_file_are_times(tmp_path: Path) -> None:
     chip = get_chip(CHIP)
     memory = "0,vector0,NA,NA,9,2,2,1000,500,NA,1000,500,NA\n"
@@ -92,9 +110,9 @@ def test_bounds_of_a_device_file_are_times(tmp_path: Path) -> None:
     ("duration", "core", "verdict"),
     [
         ("1.0", (1.0, 0.1, 0.2), "memory bound"),
-        ("12.0", (10.0, 1.0, 9.0), "latency bound, caused by memory: mte2 90% active"),
-        ("12.0", (10.0, 9.0, 1.0), "latency bound, caused by computing: vec 90% active"),
-        ("12.0", (10.0, 2.0, 7.0), "latency bound, caused by the pipeline: no pipe is active"),
+        ("12.0", (10.0, 1.0, 9.0), "latency bound, caused by memory, mte2 90% active"),
+        ("12.0", (10.0, 9.0, 1.0), "latency bound, caused by computing, vec 90% active"),
+        ("12.0", (10.0, 2.0, 7.0), "latency bound, caused by the pipeline, in which no pipe"),
     ],
 )  # fmt: skip
 def test_verdicts_of_the_vendors_rules(
@@ -115,13 +133,22 @@ def test_verdicts_of_the_vendors_rules(
     assert {"task_duration_us", "memory_bound"} <= {ref.key for ref in sentence.refs}
 
 
+def test_scalar_code_is_no_cause(tmp_path: Path) -> None:
+    """A pipe of data or of arithmetic has to be busy; the scalar unit always is something."""
+    memory = "0,vector0,NA,NA,9,2,2,1000,500,NA,1000,500,NA\n"
+    pipe = _PIPE.rstrip("\n") + ",aiv_scalar_time(us)\n0,vector0,NA,10.0,2.0,7.0,9.5\n"
+    files = {"OpBasicInfo": basic(), "Memory": _MEMORY + memory, "PipeUtilization": pipe}
+    verdict = said(kernel(tmp_path, **files))["verdict"]
+    assert "no pipe is active over 80% (mte2 70% active)" in verdict.text
+
+
 def test_compute_bound_and_what_the_l2_served(tmp_path: Path) -> None:
     work = f"0,cube0,4,0.9,0,{24 * 8192 * 1800 * 9},NA,NA,NA,NA\n"
     memory = "0,cube0,4,1,NA,NA,NA,1000,500,1000,NA,NA,NA\n"
     files = {"Memory": _MEMORY + memory, "ArithmeticUtilization": _ARITHMETIC + work}
     compute = said(kernel(tmp_path / "a", OpBasicInfo=basic("10.0"), **files))["verdict"]
     assert compute.text.startswith(
-        "compute bound by the cube: the cube bound of 9.000 us is 90.0% of 10.000 us"
+        "compute bound by the cube: 318.5 TFLOP/s of 353.9 TFLOP/s (90.0%), the cube bound is 9.000"
     )
     del files["ArithmeticUtilization"]
     cached = said(kernel(tmp_path / "b", OpBasicInfo=basic("0.5"), **files))
