@@ -3,7 +3,7 @@
 It depends on nothing but the block, so that several processes can each take another one. A line
 is known by what decides of it, so that each kind of line is understood once: the place and the code
 of what the runtime logs, the name of an exception. Where a text decides, which a table explains,
-that is its shape: the text without digits, and the codes in it.
+that is its shape: the text whatever its numbers, and the codes in it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TypeAlias
 from ascend_infer.diagnose.codes import Role
 from ascend_infer.diagnose.digest import CONTEXT, NOTHING, Digest, Kind, Known, Sink
 from ascend_infer.diagnose.events import (
+    COLOUR,
     LEVELS,
     LINE,
     TIME,
@@ -40,12 +41,14 @@ _TIME = TIME.encode()
 _TIME_LENGTH = len("):2026-03-10-16:49:31.543.228")
 _FRAME = b'File "'
 _DIGITS = b"0123456789"
+_ZEROS = bytes.maketrans(_DIGITS, b"0" * len(_DIGITS))
 _HEXADECIMAL = b"0123456789abcdefABCDEF"
 #: Hexadecimal digits of a runtime's code; addresses have more.
 _CODE_DIGITS = 5
 #: Whatever tells codes apart that have one shape.
-_NUMBERS = re.compile(rb"[125]07\d{3}")
+_NUMBERS = re.compile(rb"(?<!\d)[125]07\d{3}(?!\d)")
 _NAMES = re.compile(rb"E(?<!\wE)(?:[A-Z]|RR)?\d{4,5}\b")
+_COLOUR = re.compile(COLOUR.encode())
 _IDENTIFIER = re.compile(rb"[A-Za-z_][A-Za-z_.]*")
 #: Shapes that are kept; a log of more kinds is looked at more often.
 _MOST_SHAPES = 50_000
@@ -61,6 +64,8 @@ class Condenser:
 
     def condense(self, block: bytes, kept: frozenset[Kind] | None = None) -> Digest:
         """The digest of the lines of a block. kept: see `Sink`."""
+        if b"\x1b" in block:
+            block = _COLOUR.sub(b"", block)
         lines = block.split(b"\n")
         digest = Digest()
         sink = Sink(lines, digest, kept)
@@ -90,9 +95,9 @@ class Condenser:
         """Of the runtime's log: `module(pid,name):time [place]message`, its time at `start`."""
         end = start + _TIME_LENGTH
         stop = line.find(b"]", end)
-        head = line[: line.rfind(b"(", 0, start)]
-        # Of the time only what is no digit: a damaged one is none.
-        form = line[start:end].translate(None, _DIGITS)
+        head, _, process = line[:start].rpartition(b"(")
+        # Of process and time all but the digits' values: a damaged one is none.
+        form = (process + line[start:end]).translate(_ZEROS)
         place = line[end:stop]
         code = _code(line[stop:]) if marks & CODE and not marks & WORD else ""
         text = _shape(line[stop:]) if marks & WORD else (code,)
@@ -104,9 +109,8 @@ class Condenser:
                 known = Known(kind, plog=True) if kind else _understood(line)
             else:
                 known = _understood(line)
-            # Of an error's line that reports nothing the head is damaged: others of its shape are
-            # not.
-            if known.kind or not any(level in head for level in _LEVELS):
+            # An error's line that is none of the runtime's is damaged: others of its shape are not.
+            if known.plog or not (known.kind or any(level in head for level in _LEVELS)):
                 self._learn(shape, known)
         return known
 
@@ -154,7 +158,7 @@ def _code(message: bytes) -> str:
 
 
 def _shape(message: bytes) -> tuple[bytes, ...]:
-    """The message without digits, and what may be a code in it."""
+    """The message with a zero for every number, and what may be a code in it."""
     codes: list[bytes] = []
     text = message
     if b"0x" in text:
@@ -164,12 +168,15 @@ def _shape(message: bytes) -> tuple[bytes, ...]:
             parts[number] = after = part.lstrip(_HEXADECIMAL)
             if len(part) - len(after) == _CODE_DIGITS:
                 codes.append(part[:_CODE_DIGITS])
-        text = b"".join(parts)
+        text = b"x".join(parts)
     if b"07" in text:
         codes += _NUMBERS.findall(text)
     if b"E" in text:
         codes += _NAMES.findall(text)
-    return (text.translate(None, _DIGITS), *codes)
+    text = text.translate(_ZEROS)
+    while b"00" in text:
+        text = text.replace(b"00", b"0")
+    return (text, *codes)
 
 
 def _understood(line: bytes) -> Known:

@@ -36,7 +36,9 @@ _STAMPS = re.compile(
     rf"{_STAMP}(?:Z|[+-]\d\d:\d\d)?|\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?"
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d"
 )
-_COLOUR = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
+#: What a terminal takes as a colour.
+COLOUR = r"\x1b\[[\d;]*[A-Za-z]"
+_COLOUR = re.compile(COLOUR)
 _SCREEN_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[- T](\d\d:\d\d:\d\d)")
 #: A runtime's code, as a decimal or hexadecimal number, and what must stand before it.
 #: It begins with one of four digits, so that the search is one for them; it looks back afterwards.

@@ -24,7 +24,7 @@ _ROWS: tuple[tuple[str, str, str, str, Role, str], ...] = (
      r"|Cannot call NPUGeneratorImpl::",
      "the random generator's state is read or set during capture",
      "seed and draw outside the capture; padding needs no random numbers", _C, _TORCH_NPU),
-    ("task-queue-2", r"Do not support TASK_QUEUE_ENABLE ?= ?2",
+    ("task-queue-2", r"Do not support TASK_QUEUE_ENABLE ?= ?\d",
      "the task queue's level 2 excludes capture", "export TASK_QUEUE_ENABLE=1", _C, _TORCH_NPU),
     ("launch-blocking", r"incompatible with ASCEND_LAUNCH_BLOCKING",
      "ASCEND_LAUNCH_BLOCKING=1 synchronises after every launch, which capture forbids",

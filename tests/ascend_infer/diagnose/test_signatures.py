@@ -92,7 +92,7 @@ def test_every_signature_has_an_example() -> None:
         "EZ9999: Inner Error! with more behind it",
         "stream 7 is captured",
         "the process was Killed by its owner",
-        "Do not support TASK_QUEUE_ENABLE = 1",
+        "TASK_QUEUE_ENABLE = 2 is supported",
         "Capturing CUDA graphs (decode, FULL): 100%",
         "WorkerProc is ready",
         "RuntimeError: refused, the current capture mode does not support it",
