@@ -127,6 +127,8 @@ def modules_without_torch() -> list[str]:
     names += [
         "profiling.analysis",
         "profiling.devices",
+        "profiling.collect.collection",
+        "ascend_infer.collecting",
         "ascend_infer.estimates",
         "ascend_infer.cli.profile_json",
     ]

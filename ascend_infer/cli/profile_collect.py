@@ -114,35 +114,38 @@ def _help_of(option: Option) -> str:
 
 def run(arguments: argparse.Namespace) -> int:
     """Collect, and show what there is; 1 when it is not what was asked for."""
-    from ascend_infer.cli import output
+    request = _request(arguments)
+    if arguments.dry_run:
+        return _dry_run(request, as_json=arguments.json)
+    collection = _collect(request, _limit_s(arguments.time_limit, request))
+    if arguments.json:
+        from ascend_infer.cli import output
+
+        output.print_json(_as_json(collection))
+    else:
+        _print(collection)
+    return 1 if collection.error else 0
+
+
+def _collect(request: Request, limit_s: int) -> Collection:
+    """Run it, and say where its data are, also when it is interrupted."""
     from ascend_infer.collecting import host_versions
     from profiling.collect import printed
     from profiling.collect.collection import Surroundings, collect
 
-    request = _request(arguments)
-    if arguments.dry_run:
-        return _dry_run(request, as_json=arguments.json)
     started: list[Path] = []
 
     def on_start(folder: Path, command: Sequence[str]) -> None:
         started.append(folder)
         print(f"collecting into {folder}: {printed(command)}", file=sys.stderr, flush=True)
 
-    around = Surroundings(
-        limit_s=_limit_s(arguments.time_limit, request), versions=host_versions(), on_start=on_start
-    )
+    around = Surroundings(limit_s=limit_s, versions=host_versions(), on_start=on_start)
     try:
-        collection = collect(request, around)
+        return collect(request, around)
     except KeyboardInterrupt:
-        print(
-            f"\nwhat was collected until now is in {started[0]}" if started else "", file=sys.stderr
-        )
+        if started:
+            print(f"\nwhat was collected until now is in {started[0]}", file=sys.stderr)
         raise
-    if arguments.json:
-        output.print_json(_as_json(collection))
-    else:
-        _print(collection)
-    return 1 if collection.error else 0
 
 
 def _request(arguments: argparse.Namespace) -> Request:

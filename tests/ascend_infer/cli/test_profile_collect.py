@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -74,6 +75,16 @@ def test_json_of_a_dry_run(capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(capsys.readouterr().out)
     assert told["command"][-1] == "./app"
     assert "the chip is not known" in told["warnings"][0]
+
+
+def test_a_dry_run_needs_nothing() -> None:
+    code = (
+        "import sys; from ascend_infer.cli import main\n"
+        "main(['profile', 'op', '--dry-run', '--op', 'rms_norm', '--soc', 'A2'])\n"
+        "assert not {'numpy', 'torch', 'polars'} & set(sys.modules)\n"
+    )
+    environment = {"PYTHONPATH": str(fake_msprof.ROOT), "PATH": ""}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
 @pytest.mark.parametrize(
