@@ -167,6 +167,10 @@ class Precision:
         """Bytes of a matrix in all copies, with scales and zero points, without its bias."""
         return self.of(matrix).bytes(matrix.copies * matrix.outputs, matrix.inputs)
 
+    def metadata_bytes(self, matrix: Matrix) -> int:
+        """What of `matrix_bytes` is scales and zero points."""
+        return self.of(matrix).metadata_bytes(matrix.copies * matrix.outputs, matrix.inputs)
+
     def product_dtype(self, matrix: Matrix) -> str:
         """What a product with the matrix computes in: activations, or the wider of both.
 

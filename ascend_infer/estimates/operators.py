@@ -24,6 +24,7 @@ class Operator:
     kind: products with weights, attention over the cache, norms; `further` is traffic that ledgers
         of a step often leave out, and that fused kernels save in part.
     weight_bytes, kv_bytes, activation_bytes: read or written once each.
+    metadata_bytes: what of the weights' bytes is scales and zero points.
     dtype: what its products compute in.
     """
 
@@ -32,6 +33,7 @@ class Operator:
     launches: int = 1
     flops: float = 0
     weight_bytes: float = 0
+    metadata_bytes: float = 0
     kv_bytes: float = 0
     activation_bytes: float = 0
     dtype: str = ""
@@ -68,7 +70,7 @@ def _layer(
     yield from _mlp(layer.mlp, rows, hidden_size, precision)
     yield from _beside(layer.attention, hidden_size, work, precision)
     if kv_splits > 1:
-        yield _partials(layer.attention, work, kv_splits)
+        yield from _split_kv(layer.attention, work, kv_splits)
 
 
 def _by_operator(matrices: tuple[Matrix, ...]) -> dict[str, tuple[Matrix, ...]]:
@@ -93,6 +95,7 @@ def _product(
         kind="weights",
         flops=2 * rows * outputs * inputs,
         weight_bytes=read * size,
+        metadata_bytes=read * sum(precision.metadata_bytes(m) for m in matrices),
         activation_bytes=rows * (inputs + outputs) * precision.activations.bits / 8,
         dtype=precision.product_dtype(matrices[0]),
     )
@@ -161,11 +164,12 @@ def _beside(
     yield _moved("residual_add", 2 * 3 * rows * hidden_size * size)
 
 
-def _partials(attention: Attention, work: Work, kv_splits: int) -> Operator:
-    """Partial outputs and log-sum-exps per part, written by attention and read by the merge."""
+def _split_kv(attention: Attention, work: Work, kv_splits: int) -> Iterator[Operator]:
+    """Partial outputs and log-sum-exps per part: attention writes them, a second launch merges."""
     rows = work.rows - work.prefill_rows
     elements = rows * attention.q_heads * kv_splits * (attention.value_dim + 1)
-    return _moved("split_kv_partials", 2 * elements * _PARTIAL_BYTES)
+    yield _moved("split_kv_write", elements * _PARTIAL_BYTES)
+    yield _moved("split_kv_combine", elements * _PARTIAL_BYTES)
 
 
 def _embedding(decoder: Decoder, work: Work, precision: Precision) -> Operator:

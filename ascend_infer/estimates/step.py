@@ -23,13 +23,17 @@ ASSUMPTIONS = (
 
 @dataclass(frozen=True, kw_only=True)
 class StepLine:
-    """One operator over all its launches. seconds: its bound, by `bound`."""
+    """One operator over all its launches. seconds: its bound, by `bound`.
+
+    metadata_bytes: what of `weight_bytes` is scales and zero points.
+    """
 
     name: str
     kind: Kind
     launches: int
     flops: float
     weight_bytes: float
+    metadata_bytes: float
     kv_bytes: float
     activation_bytes: float
     seconds: float
@@ -71,6 +75,17 @@ class StepEstimate:
         """Of the bound."""
         return self.seconds_of(kind) / self.seconds
 
+    @property
+    def metadata_bytes(self) -> float:
+        """Scales and zero points that the step reads with the weights."""
+        return sum(line.metadata_bytes for line in self.lines)
+
+    @property
+    def workspace_bytes(self) -> float:
+        """What partial results of split attention hold, in one layer after the other."""
+        parts = [line for line in self.lines if line.name == "split_kv_write"]
+        return sum(line.bytes / line.launches for line in parts)
+
     def line(self, name: str) -> StepLine:
         return next(line for line in self.lines if line.name == name)
 
@@ -82,6 +97,8 @@ class StepEstimate:
             "further_seconds": self.further_seconds,
             "rows": self.rows,
             "collective_bytes": self.collective_bytes,
+            "metadata_bytes": self.metadata_bytes,
+            "workspace_bytes": self.workspace_bytes,
             "tokens_per_second": self.rows / self.seconds,
             "shares": {kind: self.share(kind) for kind in kinds},
             "lines": [vars(line) for line in self.lines],
@@ -126,6 +143,7 @@ def _line(name: str, alike: list[Operator], roof: Roof) -> StepLine:
         launches=sum(o.launches for o in alike),
         flops=sum(o.launches * o.flops for o in alike),
         weight_bytes=sum(o.launches * o.weight_bytes for o in alike),
+        metadata_bytes=sum(o.launches * o.metadata_bytes for o in alike),
         kv_bytes=sum(o.launches * o.kv_bytes for o in alike),
         activation_bytes=sum(o.launches * o.activation_bytes for o in alike),
         seconds=sum(map(max, compute, memory)),

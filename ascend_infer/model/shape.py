@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ascend_infer.estimates.models.catalogue import public_model
 from ascend_infer.model import catalogue
 from ascend_infer.model.config import ModelConfig, read_json
 from ascend_infer.model.fields import Fields
@@ -22,7 +23,8 @@ _ALIKE_LAYERS = ("full_attention", "sliding_attention", "chunked_attention")
 
 
 def read_shape(name: str, **options: Any) -> ModelShape:
-    """The shape of the model called `name`: a `config.json` or what `catalogue.resolve` takes.
+    """The shape of the model called `name`: a known one, a `config.json`, or what
+    `catalogue.resolve` takes.
 
     Args:
         options: fields of `ModelShape` that no configuration states, such as `weight_bytes`.
@@ -30,6 +32,8 @@ def read_shape(name: str, **options: Any) -> ModelShape:
     Raises:
         AscendInferError: AI-MODEL-001 .. 007 for a name or a configuration that is not usable.
     """
+    if (known := public_model(name)) is not None:
+        return shape_from_hf(known.config, known.name, **options)
     path = Path(name).expanduser()
     if path.name.endswith(".json") and path.is_file():
         return shape_from_hf(read_json(path), str(path), **options)

@@ -142,8 +142,13 @@ def _print(step: StepEstimate, title: str) -> None:
         note=f"{step.further_seconds * 1e3:,.3f} ms on top, "
         f"{(step.seconds + step.further_seconds) * 1e3:,.2f} ms with it",
     )
-    if step.collective_bytes:
-        print(
-            f"each rank sends {envelope.gigabytes(step.collective_bytes)} in two all-reduces per "
-            "layer, whose time is not counted"
-        )
+    for size, what in (
+        (step.metadata_bytes, "of the weights that are read are scales and zero points"),
+        (step.workspace_bytes, "of workspace hold the partial results of split attention"),
+        (
+            step.collective_bytes,
+            "are sent by each rank in two all-reduces per layer, whose time is not counted",
+        ),
+    ):
+        if size:
+            print(f"{envelope.gigabytes(size)} {what}")

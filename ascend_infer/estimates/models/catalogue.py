@@ -245,6 +245,11 @@ def _key(name: str) -> str:
     return name.lower().rpartition("/")[2].replace("_", "-").replace(" ", "-")
 
 
+def public_model(name: str) -> PublicModel | None:
+    """The known model called `name`, however it is written and with or without its maker."""
+    return MODELS.get(_key(name))
+
+
 def load_decoder(name: str) -> Decoder:
     """The decoder called `name`: a name of `MODELS`, a `config.json`, or a folder that has one.
 
@@ -252,7 +257,7 @@ def load_decoder(name: str) -> Decoder:
         AscendInferError: AI-EST-005 for a name that is none of the three, AI-MODEL-001, 002, 007
             and AI-EST-004 for a configuration that is not usable.
     """
-    model = MODELS.get(_key(name))
+    model = public_model(name)
     if model is not None:
         return read_decoder({"_name_or_path": model.name, **model.config}, model.name)
     try:

@@ -6,6 +6,7 @@ import pytest
 
 from ascend_infer.estimates import (
     Parallel,
+    Precision,
     Roof,
     StepEstimate,
     Work,
@@ -187,12 +188,22 @@ def test_what_ledgers_leave_out_comes_as_lines_of_its_own(qwen: Decoder, h100: R
     estimate = estimate_step(qwen, Work.batch(batch, context), h100, kv_splits=splits)
     written = estimate.line("kv_write")
     assert written.bytes == batch * 57344 and written.kind == "further"
-    partials = estimate.line("split_kv_partials")
     # Outputs and a log-sum-exp per head and part in float32, written once and read once.
-    assert partials.bytes == 2 * 4 * 28 * batch * 28 * splits * (128 + 1)
+    partials = 4 * batch * 28 * splits * (128 + 1)
+    assert estimate.line("split_kv_write").bytes == 28 * partials
+    assert estimate.line("split_kv_combine").bytes == 28 * partials
+    assert estimate.workspace_bytes == partials
     assert estimate.seconds == step(qwen, h100, batch, context).seconds
     names = {line.name for line in step(qwen, h100, batch, context).lines}
-    assert "split_kv_partials" not in names
+    assert not any(name.startswith("split_kv") for name in names)
+
+
+def test_scales_that_a_step_reads(qwen: Decoder, h100: Roof) -> None:
+    int4 = Precision(weights=get_format("int4", group=128, scale_bits=16))
+    estimate = estimate_step(qwen, Work.batch(1, 8192), h100, int4)
+    layers = sum(m.elements for layer in qwen.layers for m in layer.matrices)
+    assert estimate.metadata_bytes == layers / 128 * 2
+    assert step(qwen, h100, 1, 8192).metadata_bytes == 0
 
 
 def test_tensor_parallel_steps_divide_and_copy_kv_heads(qwen: Decoder, h100: Roof) -> None:

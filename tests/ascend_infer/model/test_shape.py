@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ascend_infer.estimates import MODELS, Work, estimate_step, load_decoder, roof_of
 from ascend_infer.model.config import ModelConfig
 from ascend_infer.model.shape import read_shape, shape_from_hf, shape_of
 from kernels_npu.errors import UnsupportedError, UsageError
@@ -110,3 +111,15 @@ def test_the_shape_of_a_model_that_is_computed_here() -> None:
         "rms_norm_eps": 1e-6,
     }
     assert shape_of(ModelConfig.from_hf(values)) == shape_from_hf(values)
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-7b", "llama-3.1-70b", "qwen3-30b-a3b", "mixtral-8x7b"])
+@pytest.mark.parametrize("rows", [1, 24])
+def test_known_models_read_as_many_bytes_as_in_the_estimates(name: str, rows: int) -> None:
+    shape = read_shape(name)
+    assert shape.vocab_size == MODELS[name].config["vocab_size"]
+    step = estimate_step(load_decoder(name), Work.batch(rows, 4096), roof_of("910B2"))
+    weights = sum(line.weight_bytes for line in step.lines if line.kind == "weights")
+    # The planner's shape has neither biases nor routers.
+    assert shape.weights_read(rows) == pytest.approx(weights, rel=0.005)
+    assert shape.kv_read(rows, 4096) == step.line("attention").kv_bytes
