@@ -12,7 +12,7 @@ from kernels_npu.errors import UsageError
 from profiling.analysis.sentence import Sentence
 from profiling.analysis.steps import is_communication, step_use
 from profiling.records.profile import Profile
-from profiling.records.table import Figure
+from profiling.records.table import Figure, FileKind
 from profiling.records.tasks import Tasks
 
 #: What msprof writes as Model ID of a task that is in no graph: -1 in 32 bits.
@@ -76,7 +76,8 @@ def eager_against_graph(eager: Profile, graph: Profile) -> Sentence:
         text=f"a step takes {after.span:,.1f} us instead of {before.span:,.1f} "
         f"({before.span / after.span:.2f}x): {after.idle:,.1f} us without a task instead of "
         f"{before.idle:,.1f}, {after.busy:,.1f} us of tasks instead of {before.busy:,.1f}"
-        + ("; one step says nothing about the spread" if few else ""),
+        + ("; one step says nothing about the spread" if few else "")
+        + ("" if _has_graphs(graph) else "; no task of it has the Model ID of a graph"),
         rule=f"medians over {before.steps} eager and {after.steps} graph steps, from a step's "
         "first start to its last end; a graph saves the time without tasks, the "
         "tasks stay as they are",
@@ -88,8 +89,14 @@ def eager_against_graph(eager: Profile, graph: Profile) -> Sentence:
     )
 
 
+def _has_graphs(profile: Profile) -> bool:
+    return any(not NO_MODEL.issuperset(tasks.model.names) for tasks in profile.tasks)
+
+
 def _lengths(profile: Profile) -> StepLengths:
-    steps = [step for tasks in profile.tasks for step in step_use(tasks) if step.span_us]
+    # Rows of task_time are events of the scheduler, too, which keep no core busy.
+    files = [tasks for tasks in profile.tasks if tasks.kind is not FileKind.TASK_TIME]
+    steps = [step for tasks in files for step in step_use(tasks) if step.span_us]
     if not steps:
         raise UsageError(
             "AI-PROF-061",

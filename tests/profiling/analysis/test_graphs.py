@@ -62,7 +62,9 @@ def test_steps_of_two_profiles(tmp_path: Path) -> None:
         "2.0 us without a task instead of 35.0, 20.0 us of tasks instead of 20.0" in sentence.text
     )
     assert not sentence.flagged and "spread" not in sentence.text
-    assert eager_against_graph(graph, eager).flagged
+    assert "Model ID" not in sentence.text
+    swapped = eager_against_graph(graph, eager)
+    assert swapped.flagged and "no task of it has the Model ID of a graph" in swapped.text
     one = profile(tmp_path / "o", (1, 7, 0, 10))
     assert "one step says nothing about the spread" in eager_against_graph(eager, one).text
 
@@ -70,5 +72,7 @@ def test_steps_of_two_profiles(tmp_path: Path) -> None:
 def test_a_profile_without_steps(tmp_path: Path) -> None:
     kernels = read_profile(fixtures.write(tmp_path / "k", fixtures.FLAT))
     tasks = profile(tmp_path / "t", (1, 7, 0, 10))
-    with pytest.raises(UsageError, match="AI-PROF-061"):
-        eager_against_graph(kernels, tasks)
+    events = fixtures.write(tmp_path / "e", {"task_time.csv": fixtures.TASK_TIME})
+    for without in (kernels, read_profile(events)):
+        with pytest.raises(UsageError, match="AI-PROF-061"):
+            eager_against_graph(without, tasks)

@@ -23,6 +23,15 @@ _DIMS: dict[str, dict[str, Any]] = {
     "rms_norm": {"rows": 5, "hidden": 96},
     "add_rms_norm": {"rows": 3, "hidden": 128},
     "silu_and_mul": {"rows": 4, "inter": 160},
+    "rotary_embedding": {"tokens": 3, "q_heads": 9, "kv_heads": 3, "head_dim": 64},
+    "reshape_and_cache": {"tokens": 5, "kv_heads": 3, "head_dim": 64, "block_size": 32},
+    "paged_decode_attention": {
+        "q_heads": 9,
+        "kv_heads": 3,
+        "head_dim": 64,
+        "block_size": 32,
+        "seq_lens": (1, 40, 130),
+    },
 }
 
 
@@ -65,9 +74,9 @@ def test_what_is_written_is_read_again(made: tuple[Path, SimulatedRun]) -> None:
     assert run.written and run.left_out == 0
     profile = read_profile(folder)
     assert profile.notes == ()
-    assert sorted(k.folder for k in profile.kernels) == [
-        "add_rms_norm/0", "rms_norm/0", "rms_norm/1", "silu_and_mul/0",
-    ]  # fmt: skip
+    assert [kernel.folder for kernel in profile.kernels] == sorted(
+        [*(f"{name}/0" for name in _DIMS), "rms_norm/1"]
+    )
     kept = {kernel.folder: kernel for kernel in run.kernels}
     for kernel in profile.kernels:
         ours = kept[kernel.folder]
@@ -116,6 +125,29 @@ def test_bytes_are_those_of_the_operators_formulas(
     assert traffic.read == sum(t.read for t in formula if not t.scalar)
     assert traffic.written == sum(t.written for t in formula if not t.scalar)
     assert sum(traffic.paths.values()) == traffic.total == traffic.whole.value
+
+
+def test_attention_fills_the_columns_of_both_kinds_of_cores(
+    made: tuple[Path, SimulatedRun],
+) -> None:
+    dims, spec = _DIMS["paged_decode_attention"], all_specs()["paged_decode_attention"]
+    kernel = next(k for k in read_profile(made[0]).kernels if k.name == spec.name)
+    memory = kernel.rows(FileKind.MEMORY)
+    for row in memory:
+        cube = row["sub_block_id"] == "cube0"
+        assert (row["gm_to_l1_datas_kb"] is None, row["gm_to_ub_datas_kb"] is None) == (
+            not cube,
+            cube,
+        )
+    workload = Workload(name="test", dims=dims)
+    read = sum(row.number("gm_to_l1_datas_kb") or 0.0 for row in memory) * 1024
+    formula = spec.traffic(workload, "float16")
+    from_cube = ("query", "key_cache", "value_cache", "workspace_p")
+    assert read == sum(formula[name].read for name in from_cube)
+    # whole fractals: 3 query heads of a KV head take the 16 rows of one
+    products = sum(dims["seq_lens"]) * dims["q_heads"] * 4 * dims["head_dim"]
+    fops = sum(f.number or 0 for _, f in kernel.figures(FileKind.ARITHMETIC, "aic_cube_fops"))
+    assert fops >= products * 16 / 3 and fops % 8192 == 0
 
 
 def test_rows_are_the_blocks_cores(made: tuple[Path, SimulatedRun]) -> None:
