@@ -94,7 +94,8 @@ def _matched(one: Matched, threshold: float) -> Finding:
             return _finding(one, State.UNKNOWN, f"beyond the threshold, and undecided: {told}")
         return _finding(one, State.PASSED, f"within the threshold; {told}")
     if found.verdict is Verdict.WORSE and beyond:
-        return _finding(one, State.REGRESSION, f"{_percent(worse)}, beyond threshold and noise")
+        beyond_what = "threshold and noise" if one.key.has_noise else "the threshold"
+        return _finding(one, State.REGRESSION, f"{_percent(worse)}, beyond {beyond_what}")
     if found.verdict is Verdict.BETTER:
         return _finding(one, State.IMPROVED, _percent(worse))
     return _finding(one, State.PASSED, _passed(one, worse, threshold))
@@ -117,9 +118,8 @@ def _gone(comparison: Comparison) -> Iterator[Finding]:
             why = f"the baseline's is {one.key.evidence}, this one {', '.join(one.elsewhere)}"
             yield Finding(key=one.key, state=State.EVIDENCE, why=why)
         else:
-            yield Finding(
-                key=one.key, state=State.VANISHED, why=f"the baseline has it, {one.where}"
-            )
+            why = f"the baseline has {one.typical:,.6g}, {one.where}"
+            yield Finding(key=one.key, state=State.VANISHED, why=why)
 
 
 def _new(comparison: Comparison) -> Iterator[Finding]:

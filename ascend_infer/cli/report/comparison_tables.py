@@ -117,7 +117,17 @@ def _range(spread: Spread) -> str:
 
 
 def _print(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], top: int) -> None:
-    every = list(rows)
+    every = [list(map(str, row)) for row in rows]
     more = len(every) - top
     note = f"{more:,} more; --top shows them" if more > 0 else ""
-    output.print_table(title, columns, every[:top], note=note)
+    print_filled(title, columns, every[:top], note)
+
+
+def print_filled(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str
+) -> None:
+    """A table without the columns in which no row says anything."""
+    kept = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    output.print_table(
+        title, [columns[p] for p in kept], [[row[p] for p in kept] for row in rows], note=note
+    )

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ascend_infer.cli import output
-from ascend_infer.cli.report.comparison_tables import name_of, print_footer, ratio_cells
+from ascend_infer.cli.report.comparison_tables import (
+    name_of,
+    print_filled,
+    print_footer,
+    ratio_cells,
+)
 from profiling.comparison import Finding, Gate
 
 _COLUMNS = (
@@ -25,11 +29,11 @@ def print_gate(gate: Gate, *, top: int) -> None:
     failed = sum(finding.state.fails for finding in gate.findings)
     shown = gate.findings[: max(top, failed)]
     more = len(gate.findings) - len(shown)
-    output.print_table(
+    print_filled(
         f"{', '.join(comparison.after)} against {', '.join(comparison.before)}",
         _COLUMNS,
-        [_row(finding) for finding in shown],
-        note=f"{more:,} more; --top shows them" if more > 0 else "",
+        [list(map(str, _row(finding))) for finding in shown],
+        f"{more:,} more; --top shows them" if more > 0 else "",
     )
     print_footer(comparison)
 

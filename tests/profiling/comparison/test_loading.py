@@ -130,7 +130,7 @@ SAMPLES = st.lists(st.floats(1e-6, 1e12), min_size=1, max_size=5).map(tuple)
 
 
 @given(st.lists(SAMPLES, min_size=1, max_size=4), st.text(max_size=20))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_baseline_reads_as_it_was_written(tmp_path_factory, series, name: str) -> None:
     path = tmp_path_factory.mktemp("baseline") / "baseline.json"
     written = [run({key(name): samples, key(metric=BYTES): samples}) for samples in series]

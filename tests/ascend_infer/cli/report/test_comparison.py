@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,18 @@ def test_damage_fails_the_gate_and_makes_no_baseline(
     assert status == 2 and told["error"]["code"] == "AI-BENCH-025"
     assert file.read_bytes() == before
     assert called(capsys, "compare", good, good)[0] == 1
+
+
+def test_without_scipy_counts_are_compared_and_times_are_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    a, b = profile(tmp_path / "a", 10, 11), profile(tmp_path / "b", 10, 11)
+    status, told = as_json(capsys, "compare", a, b)
+    assert status == 2 and told["error"]["code"] == "AI-BENCH-021"
+    simulated = fixtures.write(tmp_path / "c", {"core0_instr_exe.csv": fixtures.INSTRUCTIONS})
+    status, told = as_json(capsys, "compare", str(simulated), str(simulated))
+    assert status == 0 and {m["verdict"] for m in told["matched"]} == {"same"}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,21 @@ def test_damage_is_written_down_and_fails(
     status, told = as_json(capsys, str(tmp_path / "p"), "-o", str(page))
     assert status == 1 and told["damaged"]
     assert "AI-PROF-024" in page.read_text()
+
+
+@pytest.mark.parametrize("missing", ["matplotlib", "jinja2"])
+def test_without_a_library(
+    missing: str,
+    layer: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    status, told = as_json(capsys, str(layer), "-o", str(tmp_path / "page.html"))
+    assert status == 2 and told["error"]["code"] == "AI-PROF-070"
+    assert missing in told["error"]["what"] and "pip install" in told["error"]["fix"]
+    assert not (tmp_path / "page.html").exists()
 
 
 @pytest.mark.parametrize(
