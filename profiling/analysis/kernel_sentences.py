@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from profiling.analysis.figures import amount, number
 from profiling.analysis.pipes import (
+    BUSY_PIPE,
     COMPUTE_PIPES,
     CORES,
     MEMORY_PIPES,
@@ -20,9 +21,7 @@ from profiling.devices import Chip
 from profiling.records.kernel import OpProfile
 from profiling.records.table import FileKind
 
-#: The vendor tool's limits: a pipe that is active longer decides; a slower clock and a wider spread
-#: of the cores' times are reported.
-BUSY_PIPE = 0.80
+#: The vendor tool's limits: a slower clock and a wider spread of the cores' times are reported.
 SLOW_CLOCK = 0.95
 WIDE_SPREAD = 0.10
 #: Ours: a tenth of the vector pipe's time lost to conflicts is worth another layout.
@@ -30,14 +29,8 @@ MANY_CONFLICTS = 0.10
 
 #: What vector instructions wait for, by the column that counts it, and what helps.
 _CONFLICTS = {
-    "bankgroup": (
-        "operands in one bank or bank group",
-        "32-byte blocks go to the bank groups in turn: move one operand by 32 bytes",
-    ),
-    "bank": (
-        "operands in one bank",
-        "move one operand by a bank (4 KiB in the platform files of A2, A3 and A5)",
-    ),
+    "bankgroup": ("operands in one bank or bank group", "move one operand by 32 bytes"),
+    "bank": ("operands in one bank", "move one operand by 32 bytes, or farther away"),
     "resc": ("a unit that another instruction holds", "interleave instructions of other kinds"),
     "mte": ("moves that use UB at the same time", "let loads write another bank, or overlap less"),
 }

@@ -15,6 +15,8 @@ PIPES = ("cube", "vec", "scalar", "mte1", "mte2", "mte3", "fixpipe")
 #: Pipes that move data, and pipes that compute, as the vendor's tool divides them.
 MEMORY_PIPES = frozenset({"mte1", "mte2", "mte3", "fixpipe"})
 COMPUTE_PIPES = frozenset({"cube", "vec"})
+#: The vendor tool's limit: a pipe that is active longer decides.
+BUSY_PIPE = 0.80
 #: Columns of a core's and of a pipe's length; simulated launches have no time.
 _LENGTHS = (("time_us", "time_us"), ("total_cycles", "cycles"))
 

@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from kernels_npu.evidence import Evidence
 from profiling.analysis.figures import amount, number
-from profiling.analysis.pipes import MEMORY_PIPES, PipeUse, core_times, pipe_use
+from profiling.analysis.pipes import BUSY_PIPE, MEMORY_PIPES, PipeUse, core_times, pipe_use
 from profiling.analysis.roofline import Ceiling, Roofline, roofline_of
 from profiling.analysis.sentence import Sentence
 from profiling.devices import Chip
 from profiling.records.kernel import OpProfile
 from profiling.records.table import Figure
 
-#: The vendor tool's limits: of the attainable rate, and of a pipe's active time.
+#: The vendor tool's limit: of the attainable rate.
 HIGH_USAGE = 0.80
-BUSY_PIPE = 0.80
 
 _WHAT = {"memory": "moving the bytes", "cube": "the products", "vector": "the vector operations"}
 
