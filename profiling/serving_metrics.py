@@ -43,8 +43,9 @@ class RequestRecord:
 
     def __post_init__(self) -> None:
         times = np.asarray(self.token_times, dtype=np.float64)
-        late = len(times) > 0 and (times[0] < self.start or self.end < times[-1])
-        if late or self.end < self.start or (times[1:] < times[:-1]).any():
+        end = self.end
+        late = len(times) > 0 and (times[0] < self.start or end < times[-1])
+        if late or end < self.start or (times[1:] < times[:-1]).any():
             shown = (self.start, *times[:6], *(() if self.finished is None else (self.finished,)))
             raise UsageError(
                 "AI-BENCH-002",
@@ -213,10 +214,14 @@ def measure(run: ServingRun) -> ServingMetrics:
     """The figures of `run`. Latencies are of requests that succeeded; rates count all."""
     good = [r for r in run.requests if r.succeeded]
     failed = [r for r in run.requests if not r.succeeded]
-    seconds = max(r.end for r in run.requests) - min(r.start for r in run.requests)
+    requests, served = [*good, *failed], slice(len(good))
+    starts = np.array([r.start for r in requests])
+    ends = np.array([r.end for r in requests])
+    seconds = float(ends.max() - starts.min())
+    tokens = sum(len(r.token_times) for r in requests)
     counts = np.array([len(r.token_times) for r in good], dtype=np.int64)
-    tokens = int(counts.sum()) + sum(len(r.token_times) for r in failed)
-    ttft, e2e = (np.array([getattr(r, name) for r in good]) for name in ("ttft", "e2e"))
+    ttft = np.array([r.token_times[0] for r in good], dtype=np.float64) - starts[served]
+    e2e = (ends - starts)[served]
     # A single token has no time per further token.
     several = counts > 1
     per_token = np.zeros(len(good))

@@ -65,14 +65,15 @@ def summarise(
             fix="leave out failed measurements and count them, and measure at least once",
         )
     told = [q for q in quantiles if values.size >= samples_needed(q)]
-    found = dict(zip(told, np.quantile(values, told).tolist()))
+    median, *found = np.quantile(values, [0.5, *told]).tolist()
+    known = dict(zip(told, found))
     return Summary(
         unit=unit,
         count=int(values.size),
         mean=float(values.mean()),
-        median=float(np.median(values)),
+        median=median,
         low=float(values.min()),
         high=float(values.max()),
         deviation=float(values.std(ddof=1)) if values.size > 1 else 0.0,
-        quantiles={q: found.get(q) for q in quantiles},
+        quantiles={q: known.get(q) for q in quantiles},
     )

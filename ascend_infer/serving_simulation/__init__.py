@@ -58,11 +58,9 @@ def simulate(
         reporter: told how many requests are over.
     """
     engine = Engine(workload, scheduler, step_time, reporter)
-    timeline = engine.run()
+    engine.run()
     return collect(
-        timeline,
-        engine.source,
-        engine.counts,
+        engine,
         scheduler=scheduler,
         load=workload.load,
         slo=slo or Slo(),

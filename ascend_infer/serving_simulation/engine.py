@@ -11,10 +11,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from dataclasses import dataclass
 
 from ascend_infer.progress import Reporter, Silent
-from ascend_infer.serving_simulation.kv_blocks import BlockPool, Growth
+from ascend_infer.serving_simulation.paged_cache import PagedCache
 from ascend_infer.serving_simulation.scheduler import BATCHINGS, Scheduler
 from ascend_infer.serving_simulation.sequence import Sequence
 from ascend_infer.serving_simulation.source import Source
@@ -34,20 +33,11 @@ _NO_LIMIT = 1 << 60
 _REPORT_EVERY = 4096
 
 
-@dataclass(kw_only=True)
-class Counts:
-    """What the engine counts. lost_tokens: that preempted sequences had in the cache, shared
-    prefixes left out. wanted_tokens: that admissions wanted there, those after a preemption
-    included; hit_tokens: of them, those that were there."""
-
-    preemptions: int = 0
-    lost_tokens: int = 0
-    wanted_tokens: int = 0
-    hit_tokens: int = 0
-
-
 class Engine:
-    """One run over a workload; `run` gives the timeline, `counts` what was counted."""
+    """One run over a workload; `run` gives the timeline.
+
+    cache: holds what was counted of tokens. preemptions: sequences that were thrown out.
+    """
 
     def __init__(
         self,
@@ -58,15 +48,12 @@ class Engine:
     ) -> None:
         self.source = Source(workload)
         self.timeline = Timeline()
-        self.counts = Counts()
+        self.cache = PagedCache(scheduler.cache)
+        self.preemptions = 0
         self._scheduler = scheduler
         self._step_time = step_time
         self._reporter = reporter or Silent()
         self._batching = BATCHINGS[scheduler.batching]
-        self._cache = scheduler.cache
-        self._pool = BlockPool(scheduler.cache.blocks)
-        self._growth = Growth(scheduler.cache.block_size)
-        self._watermark = int(scheduler.cache.watermark * self._pool.capacity)
         size = scheduler.cache.block_size
         sharing = scheduler.cache.share_prefixes
         self._requests = list(
@@ -100,7 +87,7 @@ class Engine:
                     break
                 self._now = max(self._now, self.source.next_time)
                 continue
-            while self._growth.blocks(self._step, 1) > self._pool.available:
+            while self.cache.is_short(self._step):
                 self._preempt()
             chunks = self._compose()
             if chunks:
@@ -122,7 +109,7 @@ class Engine:
             arrived = self.source.next_time
             index = self.source.pop()
             prompt, target, prefix, prefix_blocks = self._requests[index]
-            if self._blocks_for(prompt + target - 1) > self._pool.capacity:
+            if not self.cache.could_hold(prompt, target):
                 self._refuse(index, arrived, "longer than the KV cache")
             elif limit is not None and len(self._waiting) >= limit + free:
                 self._refuse(index, arrived, "too many waiting")
@@ -151,6 +138,8 @@ class Engine:
 
     def _compose(self) -> list[tuple[Sequence, int]]:
         """The prompt tokens of the next step: of sequences under way, then of admitted ones."""
+        if not self._prefilling and not (self._waiting and self._free_slots()):
+            return []
         budget = self._scheduler.token_budget - self._live if self._batching.mixed else _NO_LIMIT
         chunks = []
         for sequence in self._prefilling:
@@ -161,44 +150,19 @@ class Engine:
             chunks.append((sequence, tokens))
         if not self._waiting or not self._free_slots():
             return chunks
-        keep = self._growth.blocks(self._step, 1)
         slots = self._scheduler.slots
         while budget and self._waiting and len(self._running) < slots:
-            if not self._admit(self._waiting[0], keep):
+            if not self.cache.admit(self._waiting[0], self._step, alone=not self._running):
                 break
             sequence = self._waiting.popleft()
+            self._running[sequence.index] = sequence
+            self._prefilling.append(sequence)
             tokens = min(sequence.goal - sequence.computed, budget)
             budget -= tokens
             chunks.append((sequence, tokens))
         if self._batching.static:
             self._held = len(self._running)
         return chunks
-
-    def _admit(self, sequence: Sequence, keep: int) -> bool:
-        """Give a sequence its blocks, if that many can be had beside `keep`."""
-        pool = self._pool
-        shared = pool.cached(sequence.prefix)
-        tokens = sequence.goal
-        if self._cache.reserve_output:
-            tokens = sequence.prompt + sequence.target - 1
-        blocks = self._blocks_for(tokens) - shared
-        spare = keep + (self._watermark if self._running else 0)
-        if blocks + spare > pool.room_beside(sequence.prefix):
-            return False
-        if shared:
-            pool.join(sequence.prefix)
-        pool.take(blocks)
-        sequence.blocks, sequence.shared = blocks, shared
-        # At least one token is computed: its logits are wanted.
-        sequence.computed = min(shared * self._cache.block_size, sequence.goal - 1)
-        self.counts.wanted_tokens += sequence.goal
-        self.counts.hit_tokens += sequence.computed
-        self._running[sequence.index] = sequence
-        self._prefilling.append(sequence)
-        return True
-
-    def _blocks_for(self, tokens: int) -> int:
-        return -(-tokens // self._cache.block_size)
 
     # -------------------------------------------------------------------------------- steps
 
@@ -216,7 +180,7 @@ class Engine:
             start = self._now
             self._now += self._step_time.prefill(parts, 0, 0, 0)
             self._arrive_before_now()
-            self.timeline.prefills.append(PrefillStep(start, self._now, self._pool.used))
+            self.timeline.prefills.append(PrefillStep(start, self._now, self.cache.used))
         ready = []
         for sequence, tokens in chunks:
             sequence.computed += tokens
@@ -231,19 +195,13 @@ class Engine:
 
     def _begin_decoding(self, sequence: Sequence) -> None:
         """Its prompt is in the cache and its first token, or next one, is there."""
-        if sequence.prefix >= 0 and not sequence.shared and sequence.prefix_blocks:
-            if not self._pool.cached(sequence.prefix):
-                self._pool.share(sequence.prefix, sequence.prefix_blocks)
-                sequence.blocks -= sequence.prefix_blocks
-                sequence.shared = sequence.prefix_blocks
+        self.cache.begin(sequence, self._step)
         sequence.emitted += 1
         sequence.first_token = self._now
         sequence.begin = self._step
         sequence.finish = self._step + sequence.target - sequence.emitted
         self._live += 1
         self._context += sequence.goal
-        if not self._cache.reserve_output:
-            sequence.remainder = self._growth.add(self._step, sequence.goal)
         if sequence.finish == self._step:
             self._finish(sequence)
             return
@@ -275,15 +233,12 @@ class Engine:
         arrival = self.source.next_time
         if arrival != math.inf and not self._waiting and self._free_slots():
             steps = steps_until(arrival, self._now, first, longer, steps)
-        steps = self._growth.affordable(self._step, steps, self._pool.available)
-        self._advance(steps, first, longer)
+        self._advance(self.cache.affordable(self._step, steps), first, longer)
 
     def _advance(self, steps: int, first: float, longer: float, *, mixed: bool = False) -> None:
         """`steps` decode steps, then those end whose last token came."""
-        pool, live, start = self._pool, self._live, self._now
-        used = pool.used
-        new = self._growth.blocks(self._step, steps)
-        pool.take(new)
+        live, start, used = self._live, self._now, self.cache.used
+        new = self.cache.grow(self._step, steps)
         rows = self._held if self._batching.static else live
         self.timeline.stretches.append(
             Stretch(start, first, longer, steps, live, rows, mixed, used, used + new)
@@ -308,14 +263,13 @@ class Engine:
     def _preempt(self) -> None:
         """Take the last admitted sequence out; it waits in front and computes everything anew."""
         _, sequence = self._running.popitem()
-        self.counts.preemptions += 1
-        kept = sequence.shared * self._cache.block_size
+        self.preemptions += 1
         if sequence.finish < 0:
-            self.counts.lost_tokens += max(sequence.computed - kept, 0)
+            self.cache.lose(sequence, sequence.computed)
+            self.cache.release(sequence)
             self._prefilling.remove(sequence)
-            self._release(sequence)
         else:
-            self.counts.lost_tokens += sequence.goal + self._step - sequence.begin - kept
+            self.cache.lose(sequence, sequence.goal + self._step - sequence.begin)
             self._stop_decoding(sequence)
         sequence.goal = sequence.prompt + sequence.emitted
         self._waiting.appendleft(sequence)
@@ -329,14 +283,4 @@ class Engine:
         self._live -= 1
         context = sequence.goal + decoded
         self._context -= context
-        if not self._cache.reserve_output:
-            self._growth.remove(sequence.remainder)
-            sequence.blocks = self._blocks_for(context) - sequence.shared
-        self._release(sequence)
-
-    def _release(self, sequence: Sequence) -> None:
-        self._pool.give(sequence.blocks)
-        if sequence.shared:
-            self._pool.leave(sequence.prefix)
-            sequence.shared = 0
-        sequence.computed = 0
+        self.cache.end(sequence, context)

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ascend_infer.serving_simulation.engine import Counts
-from ascend_infer.serving_simulation.scheduler import Scheduler
-from ascend_infer.serving_simulation.source import Source
+from ascend_infer.serving_simulation.engine import Engine
+from ascend_infer.serving_simulation.scheduler import CacheRules, Scheduler
 from ascend_infer.serving_simulation.timeline import Timeline
 from ascend_infer.serving_simulation.workload import Floats, Ints
 from graphs.buckets import PaddingReport
@@ -85,10 +84,11 @@ class ServingResult:
         }
 
 
-def records(timeline: Timeline, source: Source) -> list[RequestRecord]:
+def records(engine: Engine) -> list[RequestRecord]:
     """One record per request, in the order of arrival."""
+    timeline = engine.timeline
     found = []
-    for index, arrived in enumerate(source.arrived):
+    for index, arrived in enumerate(engine.source.arrived):
         why = timeline.refused.get(index, "")
         times = timeline.token_times(index)
         found.append(RequestRecord(start=arrived, token_times=times, error=why))
@@ -96,17 +96,10 @@ def records(timeline: Timeline, source: Source) -> list[RequestRecord]:
 
 
 def collect(
-    timeline: Timeline,
-    source: Source,
-    counts: Counts,
-    *,
-    scheduler: Scheduler,
-    load: Load,
-    slo: Slo,
-    assumptions: tuple[str, ...],
+    engine: Engine, *, scheduler: Scheduler, load: Load, slo: Slo, assumptions: tuple[str, ...]
 ) -> ServingResult:
-    """The figures of what an engine recorded."""
-    requests = records(timeline, source)
+    """The figures of what an engine recorded in its run."""
+    timeline, requests = engine.timeline, records(engine)
     metrics = measure(
         ServingRun(
             requests=requests,
@@ -134,7 +127,7 @@ def collect(
         slot_utilisation=tokens / (total * scheduler.slots) if total else 0.0,
         mean_batch=tokens / total if total else 0.0,
         busy=working / metrics.seconds if metrics.seconds > 0 else 0.0,
-        cache=_cache(timeline, counts, scheduler),
+        cache=_cache(engine, scheduler.cache),
         padding=None if plan is None else plan.padding(timeline.batch_sizes()),
         refused=reasons,
         assumptions=assumptions,
@@ -143,18 +136,18 @@ def collect(
     )
 
 
-def _cache(timeline: Timeline, counts: Counts, scheduler: Scheduler) -> CacheFigures:
-    times, blocks = timeline.cache_use()
-    rules = scheduler.cache
+def _cache(engine: Engine, rules: CacheRules) -> CacheFigures:
+    times, blocks = engine.timeline.cache_use()
+    cache = engine.cache
     return CacheFigures(
         capacity=rules.blocks,
         block_size=rules.block_size,
         peak=int(blocks.max(initial=0)),
         mean=_time_mean(times, blocks),
-        preemptions=counts.preemptions,
-        lost_tokens=counts.lost_tokens,
-        hit_tokens=counts.hit_tokens,
-        hit_share=counts.hit_tokens / counts.wanted_tokens if counts.wanted_tokens else 0.0,
+        preemptions=engine.preemptions,
+        lost_tokens=cache.lost_tokens,
+        hit_tokens=cache.hit_tokens,
+        hit_share=cache.hit_tokens / cache.wanted_tokens if cache.wanted_tokens else 0.0,
     )
 
 

@@ -6,6 +6,7 @@ are a formula. Everything per step or token is computed from stretches after the
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -77,7 +78,9 @@ class Timeline:
 
     @cached_property
     def _columns(self) -> dict[str, Floats]:
-        rows = np.array(self.stretches, dtype=np.float64).reshape(-1, len(Stretch._fields))
+        width = len(Stretch._fields)
+        flat = itertools.chain.from_iterable(self.stretches)
+        rows = np.fromiter(flat, np.float64, width * len(self.stretches)).reshape(-1, width)
         return {name: rows[:, i] for i, name in enumerate(Stretch._fields)}
 
     def column(self, name: str) -> Floats:

@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 from ascend_infer.serving_simulation import CacheRules, Scheduler, Workload
 from profiling.serving_metrics import Load
 
+#: Times in the tests are multiples of it, so that sums are exact in any order and ties are ties.
+TICK = 2.0**-20
+
 
 def workload(
     prompts: list[int],
@@ -44,6 +47,7 @@ def workloads(draw: st.DrawFn, *, at_once: bool = False) -> Workload:
     own = random.integers(1, 60, count)
     gap = draw(st.sampled_from([0.01, 0.1, 1.0]))
     arrivals = np.cumsum(random.exponential(gap, count) * random.integers(0, 2, count))
+    arrivals = np.round(arrivals / TICK) * TICK
     closed = draw(st.booleans()) and not at_once
     return Workload(
         prompt_tokens=own + np.where(shared >= 0, prefix, 0),
@@ -52,7 +56,7 @@ def workloads(draw: st.DrawFn, *, at_once: bool = False) -> Workload:
         prefix_tokens=np.where(shared >= 0, prefix, 0),
         arrivals=None if closed else np.zeros(count) if at_once else arrivals,
         load=Load(concurrency=draw(st.integers(1, 9))) if closed else Load(rate=1.0),
-        think=draw(st.sampled_from([0.0, 0.0503711])),
+        think=draw(st.sampled_from([0.0, 2.0**-5, 2.0**-5 + 3 * TICK])),
     )
 
 

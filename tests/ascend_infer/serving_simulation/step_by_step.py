@@ -19,6 +19,8 @@ class Stepper:
     times: dict[int, list[float]] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)
     preemptions: int = 0
+    hits: int = 0
+    lost: int = 0
     most_blocks: int = 0
     steps: int = 0
 
@@ -110,6 +112,7 @@ class Stepper:
         self.make_room(self.need(tokens) - shared)
         s["blocks"] = self.need(tokens) - shared
         s["cached"] = min(shared * self.size, s["goal"] - 1)
+        self.hits += s["cached"]
         return True
 
     def growing(self) -> list[dict]:
@@ -140,6 +143,7 @@ class Stepper:
                 continue
             while self.held() + len(self.growing()) > self.capacity:
                 s = self.running[-1]
+                self.lost += max(s["cached"] - s["shared"] * self.size, 0)
                 self.drop(s)
                 s["goal"] = s["prompt"] + len(self.times[s["i"]])
                 self.waiting.insert(0, s)
