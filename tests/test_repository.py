@@ -124,6 +124,7 @@ def modules_without_torch() -> list[str]:
         if "device" not in parts:
             names.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
     names += ["graphs.buckets", "ascend_infer.model.shape", "ascend_infer.cli.estimate"]
+    names += ["kernels_npu.quant", "kernels_npu.moe", "ascend_infer.serving_simulation.estimated"]
     names += [
         "profiling.analysis",
         "profiling.devices",
