@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from profiling.comparison import statistic
 from profiling.comparison.measurement import Kernel, Key, Measurements, Metric
 from profiling.comparison.sides import Side, sides_of
-from profiling.comparison.verdict import Difference, difference, verdict_of
+from profiling.comparison.verdict import Difference, difference, judged
 from profiling.conditions import MEANING, headline_of
 from profiling.records.note import Note, Severity
 
@@ -98,14 +98,14 @@ def _judged(matched: Sequence[Matched]) -> list[Matched]:
     estimates = [one.difference.estimate for one in matched]
     p_values = [e.p_value for e in estimates if e.p_value is not None]
     beyond = iter(statistic.beyond_noise(p_values))
-    judged = []
+    found = []
     for one, estimate in zip(matched, estimates, strict=True):
         if estimate.p_value is None:
-            judged.append(one)
+            found.append(one)
         else:
-            verdict = verdict_of(one.key.metric, estimate, next(beyond))
-            judged.append(replace(one, difference=replace(one.difference, verdict=verdict)))
-    return judged
+            verdict = judged(one.difference, one.key.metric, next(beyond))
+            found.append(replace(one, difference=verdict))
+    return found
 
 
 def _largest_first(one: Matched) -> tuple[str, str, float, str]:

@@ -87,13 +87,14 @@ def _matched(one: Matched, threshold: float) -> Finding:
     if metric.better is Better.UNKNOWN:
         return _finding(one, State.UNJUDGED, "nobody knows which direction is better")
     worse = _worse_by(found.estimate.ratio, metric.better)
-    beyond = worse > threshold
+    # A figure that is worse by the threshold exactly has not gone beyond it.
+    beyond = round(worse - threshold, 12) > 0
     if found.verdict is Verdict.NONE:
         told = f"{found.why}; {_percent(worse)}"
         if beyond:
             return _finding(one, State.UNKNOWN, f"beyond the threshold, and undecided: {told}")
         return _finding(one, State.PASSED, f"within the threshold; {told}")
-    if found.verdict is Verdict.WORSE and beyond:
+    if found.is_real and beyond:
         beyond_what = "threshold and noise" if one.key.has_noise else "the threshold"
         return _finding(one, State.REGRESSION, f"{_percent(worse)}, beyond {beyond_what}")
     if found.verdict is Verdict.BETTER:

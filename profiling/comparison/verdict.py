@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -68,13 +68,22 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Two sides of one figure, and by how much they differ; `why` there is no more to say."""
+    """Two sides of one figure, and by how much they differ.
+
+    Args:
+        before, after: the samples.
+        estimate: after over before.
+        verdict: what can be said.
+        why: there is no more to say.
+        is_real: whether it is more than noise, however small; a verdict may still be "same".
+    """
 
     before: Spread
     after: Spread
     estimate: Estimate
     verdict: Verdict
     why: str = ""
+    is_real: bool = False
 
 
 #: The samples of one side, run by run.
@@ -82,7 +91,7 @@ Runs: TypeAlias = Sequence[Sequence[float]]
 
 
 def difference(key: Key, before: Runs, after: Runs) -> Difference:
-    """Both sides of one figure; of one with noise the verdict is still open, see `verdict_of`.
+    """Both sides of one figure; of one with noise the verdict is still open, see `judged`.
 
     Raises:
         EnvironmentProblem: AI-BENCH-021, the figure has noise and scipy is missing.
@@ -106,7 +115,8 @@ def _counted(metric: Metric, before: Runs, after: Runs) -> Difference:
             f"{len(first)} launches against {len(second)}, which do not all do the same work",
         )
     estimate = Estimate(ratio=ratio, low=ratio, high=ratio)
-    return _difference(spreads, estimate, _direction(metric, ratio))
+    found = _difference(spreads, estimate, _direction(metric, ratio))
+    return replace(found, is_real=True)
 
 
 def _measured(before: Runs, after: Runs) -> Difference:
@@ -131,18 +141,22 @@ def _measured(before: Runs, after: Runs) -> Difference:
     return _difference(spreads, estimate, Verdict.NOISE)
 
 
-def verdict_of(metric: Metric, estimate: Estimate, is_beyond_noise: bool) -> Verdict:
-    """The verdict on a ratio whose noise is known."""
+def judged(open_one: Difference, metric: Metric, is_real: bool) -> Difference:
+    """The verdict on a difference of figures with noise; is_real: whether it is beyond that."""
+    estimate = open_one.estimate
     low, high = estimate.low, estimate.high
     if low is None or high is None:
-        return Verdict.NONE
-    if low >= 1 - SAME_WITHIN and high <= 1 + SAME_WITHIN:
-        return Verdict.SAME
-    return _direction(metric, estimate.ratio) if is_beyond_noise else Verdict.NOISE
+        verdict = Verdict.NONE
+    elif low >= 1 - SAME_WITHIN and high <= 1 + SAME_WITHIN:
+        verdict = Verdict.SAME
+    else:
+        verdict = _direction(metric, estimate.ratio) if is_real else Verdict.NOISE
+    return replace(open_one, verdict=verdict, is_real=is_real)
 
 
 def _direction(metric: Metric, ratio: float) -> Verdict:
-    if metric.better is Better.UNKNOWN:
+    if metric.better is Better.UNKNOWN or ratio == 1:
+        # The same on average, and not launch by launch.
         return Verdict.DIFFERENT
     return Verdict.BETTER if (ratio < 1) == (metric.better is Better.LESS) else Verdict.WORSE
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernels_npu.evidence import Evidence
 from profiling import analysis
 from profiling.records import Profile, Trace
 from profiling.report.plots.timeline import timeline
@@ -19,7 +18,7 @@ def trace_sections(profile: Profile, most: int) -> Iterator[Section]:
     """A section for each of the traces with the most spans."""
     traces = sorted(profile.traces, key=lambda trace: -len(trace.spans))
     for place, trace in enumerate(traces[:MOST_TRACES]):
-        plot = timeline(trace, f"timeline-{place}", unit_of(trace))
+        plot = timeline(trace, f"timeline-{place}")
         more = len(traces) - MOST_TRACES
         yield Section(
             anchor=f"timeline-{place}",
@@ -29,15 +28,6 @@ def trace_sections(profile: Profile, most: int) -> Iterator[Section]:
             plots=() if plot is None else (plot,),
             grids=(_tracks(trace, most),),
         )
-
-
-def unit_of(trace: Trace) -> str:
-    """What the axis of a trace is; the time of a simulator is never one."""
-    if trace.unit == "cycles":
-        return "modelled cycles"
-    if trace.evidence is Evidence.NPU_MEASURED:
-        return "µs since the first task shown"
-    return "the simulator's own axis, not a time"
 
 
 def _tracks(trace: Trace, most: int) -> Grid:

@@ -6,11 +6,16 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from profiling.printable import shortened
+from profiling.provenance import WITHOUT_NOISE
 from profiling.records.trace import Span, Trace
 from profiling.report.plots.drawing import INK, drawing
 from profiling.report.view import Plot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: Rows that fit a printed page.
 MOST_TRACKS = 48
@@ -75,13 +80,13 @@ class _Track:
         return float(sum(span.duration for span in self.spans if span.category in _WORK))
 
 
-def timeline(trace: Trace, name: str, unit: str) -> Plot | None:
+def timeline(trace: Trace, name: str) -> Plot | None:
     """The tracks that matter most; None when the trace has no span.
 
     Of simulated launches these are the first ones, each with the block that takes longest; of
     other traces the busiest processes.
 
-    name: unique on the page. unit: of the axis.
+    name: unique on the page.
     """
     tracks = _tracks(trace.spans)
     if not tracks:
@@ -115,8 +120,7 @@ def timeline(trace: Trace, name: str, unit: str) -> Plot | None:
             axes.axhline(place - 0.5, color=INK["grid"], linewidth=0.8)
         axes.set_ylim(len(shown) - 0.4, -0.6)
         axes.set_xlim(0, length)
-        axes.set_xlabel(unit)
-        axes.xaxis.set_major_formatter("{x:,.0f}" if length > 10 else "{x:g}")
+        _label_axis(axes, trace, length)
         axes.grid(axis="x")
         axes.set_axisbelow(True)
         axes.tick_params(length=0)
@@ -129,6 +133,20 @@ def timeline(trace: Trace, name: str, unit: str) -> Plot | None:
         "between them. Point at a bar for its track.",
         left_out=_left_out(tracks, shown),
     )
+
+
+def _label_axis(axes: Axes, trace: Trace, length: float) -> None:
+    """Cycles, or microseconds; a simulated device has no time, so that shares are shown."""
+    from matplotlib.ticker import PercentFormatter
+
+    axes.xaxis.set_major_formatter("{x:,.0f}" if length > 10 else "{x:g}")
+    if trace.unit == "cycles":
+        axes.set_xlabel("modelled cycles")
+    elif trace.evidence in WITHOUT_NOISE:
+        axes.xaxis.set_major_formatter(PercentFormatter(xmax=length, decimals=0))
+        axes.set_xlabel("of the simulator's own axis, which is not a time")
+    else:
+        axes.set_xlabel("µs since the first span shown")
 
 
 def _tracks(spans: Iterable[Span]) -> list[_Track]:

@@ -74,6 +74,7 @@ def test_counts_have_no_noise() -> None:
     assert counted((1000.0,), (999.0,)).difference.verdict.word(BYTES) == "less"
     assert counted((4.0, 5.0), (5.0, 4.0)).difference.verdict is Verdict.SAME
     assert counted((7.0,), (7.0, 7.0)).difference.estimate.ratio == 1
+    assert counted((4.0, 6.0), (5.0, 5.0)).difference.verdict is Verdict.DIFFERENT
     unlike = counted((4.0, 5.0), (4.0, 5.0, 6.0)).difference
     assert unlike.verdict is Verdict.NONE and "2 launches against 3" in unlike.why
     assert counted((0.0,), (0.0,)).difference.verdict is Verdict.SAME

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from profiling.comparison import Better, Gate, Measurements, Metric, State, compare, judge
+from profiling.comparison import Better, Gate, Measurements, Metric, State, Verdict, compare, judge
 from tests.profiling.comparison.builders import BYTES, COUNTED, key, run, runs, unknown
 
 pytest.importorskip("scipy")
@@ -38,6 +38,13 @@ def test_times(after: tuple[float, ...], expected: State, passed: bool) -> None:
     assert (state(found), found.passed) == (expected, passed)
 
 
+def test_a_threshold_below_what_is_called_the_same() -> None:
+    found = gate(runs([100, 100.1] * 30), runs([100.7, 100.8] * 30), threshold=0.005)
+    (finding,) = found.findings
+    assert finding.matched is not None and finding.matched.difference.verdict is Verdict.SAME
+    assert finding.state is State.REGRESSION
+
+
 def test_noise_that_would_hide_a_regression_is_told() -> None:
     (finding,) = gate(runs(STEADY), runs((60, 200, 110))).findings
     assert "too noisy for this threshold" in finding.why
@@ -50,7 +57,7 @@ def test_counts_fail_by_the_threshold_alone() -> None:
         return state(gate([run({count: (1000,)})], [run({count: (after,)})]))
 
     assert counted(1051) is State.REGRESSION
-    assert counted(1049) is State.PASSED
+    assert counted(1050) is State.PASSED
     assert counted(900) is State.IMPROVED
 
 

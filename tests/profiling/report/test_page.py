@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from decimal import Decimal
 from html.parser import HTMLParser
@@ -163,19 +164,33 @@ def trace(tracks: int, spans: int) -> Trace:
 
 
 def test_a_large_trace_becomes_a_small_drawing() -> None:
-    plot = timeline(trace(60, 1000), "timeline", "cycles")
+    plot = timeline(trace(60, 1000), "timeline")
     assert plot is not None
     assert len(plot.svg) < 1_300_000
     assert f"{60 - MOST_TRACKS} of 60 tracks" in plot.left_out
     assert plot.svg.count("1,000 spans, active 90.0%") == MOST_TRACKS
 
 
+@pytest.mark.parametrize(
+    ("unit", "evidence", "label"),
+    [
+        ("cycles", Evidence.MODELLED, "modelled cycles"),
+        ("us", Evidence.MODELLED, "which is not a time"),
+        ("us", Evidence.NPU_MEASURED, "µs since"),
+    ],
+)
+def test_what_the_axis_is(unit: str, evidence: Evidence, label: str) -> None:
+    plot = timeline(dataclasses.replace(trace(2, 500), unit=unit, evidence=evidence), "timeline")
+    assert plot is not None and label in plot.svg
+    assert (">4,000<" in plot.svg) is (label != "which is not a time")
+
+
 def test_an_empty_trace_has_no_drawing() -> None:
-    assert timeline(trace(0, 0), "timeline", "cycles") is None
+    assert timeline(trace(0, 0), "timeline") is None
 
 
 def test_colours_are_the_pages(tmp_path: Path) -> None:
-    plot = timeline(trace(4, 2), "timeline", "cycles")
+    plot = timeline(trace(4, 2), "timeline")
     assert plot is not None and "var(--mte2)" in plot.svg
     assert not re.search(r"#0e0f", plot.svg)
 
