@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase as fnmatch
 from pathlib import Path
 
-from kernels_npu.errors import AscendInferError, EnvironmentProblem, UsageError
+from kernels_npu.errors import AscendInferError
 from kernels_npu.evidence import Evidence
 from profiling.child_process import Ended
 from profiling.collect.command import printed
@@ -45,20 +45,20 @@ def fault_of(
     count = collected(request.mode, profile)
     kept = f"; what was collected is in {folder}: {count} launches" if count else ""
     if ended.timed_out:
-        return EnvironmentProblem(
+        return AscendInferError(
             "AI-PROF-041",
             f"the collection was ended after {limit_s:g} s{kept}",
             rule="a collection has as many seconds as --time-limit says",
             fix="profile fewer launches, or raise --time-limit",
         )
     if ended.status and not said.crash:
-        return EnvironmentProblem(
+        return AscendInferError(
             "AI-PROF-002",
             f"the profiler ended with {_in_words(ended.status)}{_last(said)}{kept}",
             fix=f"run the application alone, it has to work first: {printed(request.application)}",
         )
     if said.crash and (ended.status or count < _wanted(request)):
-        return EnvironmentProblem(
+        return AscendInferError(
             "AI-PROF-040",
             f"the application failed: {said.crash}{kept}",
             rule="what is profiled has to run to its end",
@@ -66,7 +66,7 @@ def fault_of(
         )
     others = _others(request, profile)
     if others:
-        return UsageError(
+        return AscendInferError(
             "AI-PROF-003",
             f"of the collected kernels none is called {request.given['kernel-name']}, but "
             f"{', '.join(others)}{kept}",
@@ -78,7 +78,7 @@ def fault_of(
     if not count and (damage is None or said.unmatched or simulated):
         return _nothing(request, folder, said, profile)
     if damage is not None:
-        return EnvironmentProblem(
+        return AscendInferError(
             "AI-PROF-044",
             f"files are incomplete: {damage.what}{kept}",
             where=damage.where,
@@ -130,7 +130,7 @@ def _nothing(
     names = request.given.get("kernel-name")
     if said.unmatched or (said.skipped and profile is None):
         seen = f"; launched were {', '.join(said.skipped)}" if said.skipped else ""
-        return UsageError(
+        return AscendInferError(
             "AI-PROF-003",
             f"no launched kernel matches --kernel-name={names}{seen}",
             rule="a name stands for the kernels that begin with it; * for any characters",
@@ -139,21 +139,21 @@ def _nothing(
             else "check that the application launches the kernel; --kernel-name='*' takes any",
         )
     if not said.last:
-        return EnvironmentProblem(
+        return AscendInferError(
             "AI-PROF-043",
             f"neither the profiler nor the application printed a word, and {folder} has no data",
             rule="a collection leaves at least one launch",
             fix="run the application alone, and check that it launches a kernel",
         )
     if request.mode.evidence is Evidence.MODELLED:
-        return EnvironmentProblem(
+        return AscendInferError(
             "AI-PROF-042",
             f"the simulation left no instruction in {folder}{_last(said)}",
             rule="the simulated program uses one device, and the simulator's runtime_camodel: it "
             "is linked against it, or finds it on LD_LIBRARY_PATH",
             fix="give --soc-version, and compile the kernel with more than -O0",
         )
-    return EnvironmentProblem(
+    return AscendInferError(
         "AI-PROF-043",
         f"{folder} has no data of a launch, and no known reason was printed{_last(said)}",
         rule="a collection leaves at least one launch",

@@ -11,7 +11,8 @@ Variables:
     FAKE_MSPROF_CHIP      910B (default), 910_93, 310P or 950
     FAKE_MSPROF_VERSION   what --version prints (default: 26.0.0)
     FAKE_MSPROF_FAULT     crash: an error of the tool's own; silent: no word and no data;
-                          headers: files without rows; half: files that end in the middle
+                          headers: files without rows; half: files that end in the middle;
+                          hang: after the files
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import random
 import string
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -165,6 +167,8 @@ def run(mode: Mode, options: Mapping[str, str], application: Sequence[str]) -> i
     )
     fixtures.write(root, files)
     Manifest(evidence=Evidence.SIMULATED, made_by="a stand-in for msprof").write(root)
+    if fault == "hang":
+        time.sleep(600)
     print("[INFO] Profiling running finished. All task success.")
     print(f"[INFO] Profiling results saved in {root}")
     return 0

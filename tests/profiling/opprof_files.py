@@ -35,6 +35,7 @@ _OF_A2 = {
     "L2Cache": fixtures.L2,
     "Memory": fixtures.MEMORY,
 }
+_OF_950 = {**_OF_A2, "L2Cache": fixtures.L2_950}
 #: Names in the fixtures, in whose place the kernel's stands.
 _NAMES = ("rms_norm_kernel_mix_aic", "rms_norm_kernel")
 
@@ -44,7 +45,10 @@ def launch_files(kernel: str, chip: str) -> dict[str, str]:
     if chip == "310P":
         files = dict(_OF_310P)
     else:
-        files = {**_OF_A2, **{name: _filled(header) for name, header in HEADERS.items()}}
+        files = {
+            **(_OF_950 if chip == "950" else _OF_A2),
+            **{name: _filled(header) for name, header in HEADERS.items()},
+        }
     for name in _NAMES:
         basic = files["OpBasicInfo"].replace(name, kernel)
         if basic != files["OpBasicInfo"]:

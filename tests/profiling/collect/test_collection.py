@@ -234,27 +234,29 @@ def test_the_time_limit(tools: Path) -> None:
     assert collection.manifest.exit_status is None
 
 
+def test_what_was_collected_until_the_time_limit_is_kept(tools: Path) -> None:
+    collection = run(fault="hang", limit_s=1.5)
+    error = error_of(collection)
+    assert error.code == "AI-PROF-041" and "1 launches" in error.what
+    assert [kernel.name for kernel in collection.profile.kernels] == ["rms_norm_kernel"]
+
+
 def test_an_interrupt_keeps_what_there_is(tools: Path) -> None:
-    code = (
-        "import sys\n"
-        "from profiling.collect import MODES, Request\n"
-        "from profiling.collect.collection import collect\n"
-        "collect(Request(mode=MODES['op'], application=(sys.executable, '-c', sys.argv[1])))\n"
-    )
-    root = str(Path(__file__).resolve().parents[3])
+    Path("app.py").write_text(SLOW)
     ours = subprocess.Popen(
-        [sys.executable, "-c", code, SLOW],
-        env={**os.environ, "PYTHONPATH": root},
+        [sys.executable, "-m", "ascend_infer", "profile", "op", "--", sys.executable, "app.py"],
+        env={**os.environ, "PYTHONPATH": str(fake_msprof.ROOT)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
     assert ours.stderr is not None
-    while b"begun" not in ours.stderr.readline():
-        pass
+    while b"begun" not in (line := ours.stderr.readline()):
+        assert line, "it ended before it was interrupted"
     ours.send_signal(signal.SIGINT)
-    ours.communicate(timeout=60)
-    assert ours.returncode != 0
+    _, said = ours.communicate(timeout=60)
+    assert ours.returncode == 130
     (folder,) = Path("msprof").iterdir()
+    assert f"what was collected until now is in {folder}" in said.decode()
     assert manifest.read(folder).outcome == "AI-CLI-007"
     assert "begun" in (folder / "output.out").read_text()
 
