@@ -47,6 +47,7 @@ def run_show(arguments: argparse.Namespace) -> int:
     from ascend_infer.cli import output
     from ascend_infer.cli.profile_json import as_json
     from ascend_infer.cli.profile_tables import ProfilePrinter
+    from ascend_infer.operator_formulas import formula_sentences
     from profiling import read_profile
     from profiling.analysis import chip_of, eager_against_graph, profile_sentences
     from profiling.devices import get_chip
@@ -55,7 +56,7 @@ def run_show(arguments: argparse.Namespace) -> int:
     eager = None if arguments.eager is None else read_profile(arguments.eager)
     profile = read_profile(arguments.path)
     chip = named or chip_of(profile)
-    sentences = profile_sentences(profile)
+    sentences = [*profile_sentences(profile), *formula_sentences(profile)]
     if eager is not None:
         sentences.append(eager_against_graph(eager, profile))
     if arguments.json:

@@ -42,6 +42,8 @@ def add_commands(group: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     for mode in MODES.values():
         parser = group.add_parser(
             mode.name,
+            # An abbreviation may be an option of the command.
+            allow_abbrev=False,
             help=_HELP[mode.name],
             description=f"{_HELP[mode.name][0].upper()}{_HELP[mode.name][1:]}. {_EXIT}",
             usage=f"ascend-infer profile {mode.name} [OPTIONS] [-- COMMAND ARGS]",

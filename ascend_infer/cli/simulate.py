@@ -29,6 +29,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
     parser = actions.add_parser(
         "run",
+        # An abbreviation may be an option of the script.
+        allow_abbrev=False,
         help="run an unmodified tilelang-ascend script",
         description="Run a Python script with the simulator in place of tilelang, torch_npu and "
         "the device npu. What follows SCRIPT goes to the script. The exit code is the script's, "

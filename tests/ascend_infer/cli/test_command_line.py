@@ -125,9 +125,9 @@ def test_exit_code_is_the_script_s(tmp_path: Path, body: str, exit_code: int):
     script.write_text(f"import sys\nprint('arguments', sys.argv[1:])\n{body}\n")
     report = tmp_path / "report.json"
     relative = os.path.relpath(report)
-    finished = command("sim", "run", "--json", "--report", relative, str(script), "--json", "a")
+    finished = command("sim", "run", "--json", "--report", relative, str(script), "--json", "--op")
     assert finished.returncode == exit_code, finished.stderr
-    assert "arguments ['--json', 'a']" in finished.stderr
+    assert "arguments ['--json', '--op']" in finished.stderr
     result = json.loads(finished.stdout)
     assert result["exit_code"] == exit_code and json.loads(report.read_text()) == result
     assert list(tmp_path.glob(".*")) == []
