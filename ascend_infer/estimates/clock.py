@@ -8,13 +8,14 @@ clock.seconds(Work.prefill(512, 1024) + Work.batch(31, 8192))    # mixed, chunke
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Sequence as Values
 from dataclasses import dataclass
 
 from ascend_infer.estimates.formats import Precision
 from ascend_infer.estimates.kv import token_bytes
-from ascend_infer.estimates.models import Attention, Decoder, Parallel
-from ascend_infer.estimates.operators import attention_operator
+from ascend_infer.estimates.models import Decoder, Parallel, Scan
+from ascend_infer.estimates.operators import scan_operator
 from ascend_infer.estimates.roof import Roof
 from ascend_infer.estimates.step import estimate_step
 from ascend_infer.estimates.work import Sequence, Work, require_count
@@ -22,26 +23,46 @@ from ascend_infer.estimates.work import Sequence, Work, require_count
 
 @dataclass(frozen=True, kw_only=True)
 class _Rates:
-    """Seconds of attention in layers alike: of compute per pair, of memory per key and row."""
+    """Seconds of a pass over the cache in layers alike: of compute per pair, of memory per key and
+    row. place: of its window among the clock's."""
 
-    window: int
+    scan: Scan
+    place: int
     decode_pair: float
     prefill_pair: float
     key: float
     decode_row: float
     prefill_row: float
 
+    @classmethod
+    def of(cls, scan: Scan, layers: int, place: int, precision: Precision, roof: Roof) -> _Rates:
+        """Read off the operator for one row that sees one key, and for a prompt of two tokens."""
+        one = scan_operator(scan, Work.batch(1, 1), precision)
+        two = scan_operator(scan, Work.prefill(2), precision)
+        pairs = Work.prefill(2).pairs(scan.window, prefill=True)
+        return cls(
+            scan=scan,
+            place=place,
+            decode_pair=layers * roof.compute_seconds(one.flops, one.dtype),
+            prefill_pair=layers * roof.compute_seconds(two.flops, two.dtype) / pairs,
+            key=layers * roof.memory_seconds(one.kv_bytes),
+            decode_row=layers * roof.memory_seconds(one.activation_bytes),
+            prefill_row=layers * roof.memory_seconds(two.activation_bytes) / 2,
+        )
+
     def decode(self, rows: int, keys: int) -> float:
         memory = self.key * keys + self.decode_row * rows
         compute = self.decode_pair * keys
         return compute if compute > memory else memory
 
-    def of(self, work: Work) -> float:
-        decode, prefill = (work.pairs(self.window, prefill=p) for p in (False, True))
-        rows, new = work.rows, work.prefill_rows
-        memory = self.key * work.keys_read(self.window)
-        memory += self.decode_row * (rows - new) + self.prefill_row * new
-        return max(memory, self.decode_pair * decode + self.prefill_pair * prefill)
+    def mixed(self, rows: int, keys: int, prompts: Iterable[Sequence]) -> float:
+        memory = self.key * keys + self.decode_row * rows
+        compute = self.decode_pair * keys
+        for prompt in prompts:
+            memory += self.key * prompt.keys_read(self.scan.prefill_window)
+            memory += self.prefill_row * prompt.tokens
+            compute += self.prefill_pair * prompt.pairs(self.scan.window)
+        return max(compute, memory)
 
 
 class StepClock:
@@ -69,11 +90,14 @@ class StepClock:
         self._rank = decoder.on_rank(parallel or Parallel())
         self._roof, self._precision = roof, precision or Precision()
         self._overhead = overhead_seconds
-        self._fixed: dict[tuple[int, int], float] = {}
-        #: Windows of the model's layers, 0 for those that see all keys.
-        self.windows = tuple(dict.fromkeys(a.window for a, _ in self._rank.attentions))
-        self._rates = tuple(self._rates_of(a, layers) for a, layers in self._rank.attentions)
-        self._places = tuple(self.windows.index(rates.window) for rates in self._rates)
+        self._rows: dict[tuple[int, int], float] = {}
+        scans = [(scan, n) for a, n in self._rank.attentions for scan in a.scans]
+        #: Keys that a decoding row reads at most, for each kind of layer; 0 for all.
+        self.windows = tuple(dict.fromkeys(scan.window for scan, _ in scans))
+        self._rates = tuple(
+            _Rates.of(scan, n, self.windows.index(scan.window), self._precision, roof)
+            for scan, n in scans
+        )
 
     @property
     def token_bytes(self) -> int:
@@ -82,8 +106,11 @@ class StepClock:
 
     def seconds(self, work: Work) -> float:
         """Of any step."""
-        fixed = self._without_attention(work.rows, work.sequences)
-        return fixed + sum(rates.of(work) for rates in self._rates)
+        decoding = Work(groups={s: n for s, n in work.groups.items() if s.tokens == 1})
+        prompts = [s for s, n in work.groups.items() if s.tokens > 1 for _ in range(n)]
+        keys = [decoding.keys_read(window) for window in self.windows]
+        rows = self.without_attention(work.rows, work.sequences)
+        return rows + self.attention(decoding.rows, keys, prompts) + self._overhead
 
     def prefill(self, tokens: int, past: int = 0) -> float:
         """Of `tokens` of one prompt, with `past` tokens in the cache.
@@ -108,14 +135,28 @@ class StepClock:
         Raises:
             UsageError: AI-EST-001.
         """
-        total = self._without_attention(rows, rows)
-        for rates, place in zip(self._rates, self._places):
-            total += rates.decode(rows, keys[place])
+        total = self.without_attention(rows, rows) + self._overhead
+        for rates in self._rates:
+            total += rates.decode(rows, keys[rates.place])
         return total
 
-    def _without_attention(self, rows: int, sequences: int) -> float:
-        """The same for all steps of so many rows and sequences, whatever their contexts."""
-        found = self._fixed.get((rows, sequences))
+    def attention(self, rows: int, keys: Values[int], prompts: Iterable[Sequence]) -> float:
+        """Of attention alone, in a step of `rows` decoding rows and parts of prompts.
+
+        Args:
+            keys: of the decoding rows, for each of `windows`.
+            prompts: with two new tokens or more; one alone is decoding.
+        """
+        parts = tuple(prompts)
+        return sum(rates.mixed(rows, keys[rates.place], parts) for rates in self._rates)
+
+    def without_attention(self, rows: int, sequences: int) -> float:
+        """Of everything else, without the overhead: the same for all steps of so many rows.
+
+        Raises:
+            UsageError: AI-EST-001.
+        """
+        found = self._rows.get((rows, sequences))
         if found is None:
             require_count("rows", rows)
             alike = Work.prefill(rows - sequences + 1)
@@ -123,20 +164,5 @@ class StepClock:
                 alike += Work(groups={Sequence(tokens=1): sequences - 1})
             step = estimate_step(self._rank, alike, self._roof, self._precision)
             found = step.seconds + step.further_seconds - step.seconds_of("attention")
-            found = self._fixed[rows, sequences] = found + self._overhead
+            self._rows[rows, sequences] = found
         return found
-
-    def _rates_of(self, attention: Attention, layers: int) -> _Rates:
-        """Read off the operator for one row that sees one key, and for a prompt of two tokens."""
-        roof = self._roof
-        one = attention_operator(attention, Work.batch(1, 1), self._precision)
-        two = attention_operator(attention, Work.prefill(2), self._precision)
-        pairs = Work.prefill(2).pairs(attention.window, prefill=True)
-        return _Rates(
-            window=attention.window,
-            decode_pair=layers * roof.compute_seconds(one.flops, one.dtype),
-            prefill_pair=layers * roof.compute_seconds(two.flops, two.dtype) / pairs,
-            key=layers * roof.memory_seconds(one.kv_bytes),
-            decode_row=layers * roof.memory_seconds(one.activation_bytes),
-            prefill_row=layers * roof.memory_seconds(two.activation_bytes) / 2,
-        )

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ascend_infer.estimates.formats import Format
-from ascend_infer.estimates.models import Attention, Decoder
+from ascend_infer.estimates.models import Attention, Decoder, Scan
 from ascend_infer.estimates.work import require_count
 
 
 def token_bytes(attention: Attention, kv: Format) -> int:
     """Bytes that one token leaves in the cache of one layer, scales included."""
-    if attention.latent:
-        return kv.bytes(1, attention.latent)
-    heads = attention.kv_heads
-    return kv.bytes(heads, attention.key_dim) + kv.bytes(heads, attention.value_dim)
+    return sum(scan_bytes(scan, kv) for scan in attention.scans)
+
+
+def scan_bytes(scan: Scan, kv: Format) -> int:
+    """Bytes of one token that a pass over the cache reads."""
+    return sum(kv.bytes(number, size) for number, size in scan.cached)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ascend_infer.estimates.formats import Precision
-from ascend_infer.estimates.kv import token_bytes
-from ascend_infer.estimates.models import Attention, Decoder, Layer, Matrix, Mlp
+from ascend_infer.estimates.kv import scan_bytes, token_bytes
+from ascend_infer.estimates.models import Attention, Decoder, Layer, Matrix, Mlp, Scan
 from ascend_infer.estimates.work import Work
 
 Kind = Literal["weights", "attention", "norm", "further"]
@@ -66,7 +66,8 @@ def _layer(
     yield _norm("norms", layer.norms, layer.norm_elements, hidden_size, rows, precision)
     for name, matrices in _by_operator(layer.attention.matrices).items():
         yield _product(name, matrices, rows, precision)
-    yield attention_operator(layer.attention, work, precision)
+    for scan in layer.attention.scans:
+        yield scan_operator(scan, work, precision)
     yield from _mlp(layer.mlp, rows, hidden_size, precision)
     yield from _beside(layer.attention, hidden_size, work, precision)
     if kv_splits > 1:
@@ -101,19 +102,19 @@ def _product(
     )
 
 
-def attention_operator(attention: Attention, work: Work, precision: Precision) -> Operator:
+def scan_operator(scan: Scan, work: Work, precision: Precision) -> Operator:
     """Scores and weighted values; each cached token is read once, by all its queries together."""
-    window, heads = attention.window, attention.q_heads
-    decode_dims = attention.key_dim + attention.value_dim
-    prefill_dims = attention.prefill_key_dim + attention.prefill_value_dim
-    decode, prefill = (work.pairs(window, prefill=p) for p in (False, True))
-    decode_rows = work.rows - work.prefill_rows
-    elements = heads * (decode_rows * decode_dims + work.prefill_rows * prefill_dims)
+    decode_dims = scan.key_dim + scan.value_dim
+    prefill_dims = scan.prefill_key_dim + scan.prefill_value_dim
+    decode, prefill = (work.pairs(scan.window, prefill=p) for p in (False, True))
+    decode_rows, prefill_rows = work.rows - work.prefill_rows, work.prefill_rows
+    elements = scan.heads * (decode_rows * decode_dims + prefill_rows * prefill_dims)
+    keys = work.keys_read(scan.window, scan.prefill_window)
     return Operator(
-        name="attention",
+        name=scan.name,
         kind="attention",
-        flops=2 * heads * (decode * decode_dims + prefill * prefill_dims),
-        kv_bytes=work.keys_read(window) * token_bytes(attention, precision.kv),
+        flops=2 * scan.heads * (decode * decode_dims + prefill * prefill_dims),
+        kv_bytes=keys * scan_bytes(scan, precision.kv),
         activation_bytes=elements * precision.activations.bits / 8,
         dtype=precision.attention_dtype,
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from ascend_infer.estimates.formats import Precision
 from ascend_infer.estimates.models import Decoder, Matrix
-from ascend_infer.estimates.operators import attention_operator
+from ascend_infer.estimates.operators import scan_operator
 from ascend_infer.estimates.roof import Roof
 from ascend_infer.estimates.weights import weight_ledger
 from ascend_infer.estimates.work import Work, require_count
@@ -139,7 +139,7 @@ def roofline_ledger(
                 balance, n, k, weight_bytes=weight_bytes, activation_bytes=activation_bytes
             ),
         )
-    one = attention_operator(decoder.layers[0].attention, Work.batch(1, 1), stored)
+    one = scan_operator(decoder.layers[0].attention.scans[0], Work.batch(1, 1), stored)
     size = weight_ledger(decoder, stored).bytes
     dtype = stored.product_dtype(decoder.layers[0].matrices[0])
     balance = roof.balance(dtype)

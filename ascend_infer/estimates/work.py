@@ -124,8 +124,10 @@ class Work:
         """Those of sequences with more than one token."""
         return sum(s.tokens * count for s, count in self.groups.items() if s.tokens > 1)
 
-    def keys_read(self, window: int) -> int:
-        return sum(sequence.keys_read(window) * n for sequence, n in self.groups.items())
+    def keys_read(self, window: int, prefill_window: int | None = None) -> int:
+        """Tokens whose keys are read; prompts by `prefill_window`, where that is another one."""
+        windows = (window, window if prefill_window is None else prefill_window)
+        return sum(s.keys_read(windows[s.tokens > 1]) * n for s, n in self.groups.items())
 
     def pairs(self, window: int, *, prefill: bool) -> int:
         """Pairs of queries and keys in prefill, or in decode."""

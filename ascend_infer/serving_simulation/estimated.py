@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ascend_infer.estimates import (
     Decoder,
@@ -12,15 +10,11 @@ from ascend_infer.estimates import (
     Precision,
     Roof,
     StepClock,
-    Work,
     capacity,
-    estimate_step,
     kv_ledger,
     weight_ledger,
 )
 from ascend_infer.estimates import Sequence as Prompt
-from ascend_infer.estimates.models import Attention
-from ascend_infer.estimates.operators import attention_operator
 from ascend_infer.estimates.step import ASSUMPTIONS
 from ascend_infer.serving_simulation.step_time import Chunk
 from kernels_npu.errors import UsageError
@@ -29,48 +23,6 @@ from kernels_npu.errors import UsageError
 #: numbers between them lie on a straight line.
 _EXACT_ROWS = 64
 _STRIDE = 32
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Attention:
-    """Attention in the layers that have one kind of it, in seconds: of products per pair of a query
-    and a key, of memory per key that is read and per row; for prompts and for decoding rows."""
-
-    window: int
-    compute_per_pair: float
-    memory_per_row: float
-    decode_compute_per_key: float
-    decode_memory_per_row: float
-    memory_per_key: float
-
-    @classmethod
-    def of(cls, attention: Attention, layers: int, precision: Precision, roof: Roof) -> _Attention:
-        """Read off the operator: one decoding row with one key, and a prompt of two tokens, the
-        shortest that is no decoding."""
-        window, prompt = attention.window, Work.prefill(2)
-        one = attention_operator(attention, Work.batch(1, 1), precision)
-        two = attention_operator(attention, prompt, precision)
-        compute = layers * roof.compute_seconds(two.flops, two.dtype)
-        return cls(
-            window=window,
-            compute_per_pair=compute / prompt.pairs(window, prefill=True),
-            memory_per_row=layers * roof.memory_seconds(two.activation_bytes) / prompt.rows,
-            decode_compute_per_key=layers * roof.compute_seconds(one.flops, one.dtype),
-            decode_memory_per_row=layers * roof.memory_seconds(one.activation_bytes),
-            memory_per_key=layers * roof.memory_seconds(one.kv_bytes),
-        )
-
-    def added(self, prompts: Sequence[Prompt], rows: int, live: int, context: int) -> float:
-        """What parts of prompts add to the attention of a decode step."""
-        seen = min(context, live * self.window) if self.window else context
-        compute = self.decode_compute_per_key * seen
-        memory = self.memory_per_key * seen + self.decode_memory_per_row * rows
-        before = max(compute, memory)
-        for prompt in prompts:
-            compute += self.compute_per_pair * prompt.pairs(self.window)
-            memory += self.memory_per_key * prompt.keys_read(self.window)
-            memory += self.memory_per_row * prompt.tokens
-        return max(compute, memory) - before
 
 
 class EstimatedStepTime:
@@ -101,18 +53,9 @@ class EstimatedStepTime:
                 rule="the overhead is finite and not negative",
                 fix="give --overhead-us as measured between steps, or leave it out",
             )
-        self._precision = precision or Precision()
-        self._roof, self._overhead = roof, overhead_seconds
-        self._rank = decoder.on_rank(parallel or Parallel())
-        self._clock = StepClock(
-            decoder, roof, self._precision, parallel, overhead_seconds=overhead_seconds
-        )
-        self._without_attention: dict[int, float] = {0: 0.0}
-        counted = Counter(layer.attention for layer in self._rank.layers)
-        self._attention = tuple(
-            _Attention.of(attention, layers, self._precision, roof)
-            for attention, layers in counted.items()
-        )
+        self._overhead = overhead_seconds
+        self._clock = StepClock(decoder, roof, precision, parallel)
+        self._rows_seconds: dict[int, float] = {0: 0.0}
         self.assumptions = (
             f"step times are the bound of {decoder.name} on {roof.name}: modelled",
             *ASSUMPTIONS,
@@ -123,24 +66,27 @@ class EstimatedStepTime:
 
     def decode(self, rows: int, live: int, context: int) -> float:
         """Seconds of a decode step, padding rows included, which read no cache."""
-        keys = [
-            min(context, live * window) if window else context for window in self._clock.windows
-        ]
-        return self._clock.decode(rows, keys)
+        return self._clock.decode(rows, self._keys(live, context)) + self._overhead
 
     def prefill(self, chunks: Sequence[Chunk], rows: int, live: int, context: int) -> float:
         """What prompts add: their rows through the layers, and their attention."""
         prompts = [Prompt(tokens=count, past=past) for count, past in chunks]
-        tokens = sum(count for count, _ in chunks)
+        tokens, keys = sum(count for count, _ in chunks), self._keys(live, context)
+        attention = self._clock.attention
         seconds = self._rows(rows + tokens) - self._rows(rows)
-        seconds += sum(part.added(prompts, rows, live, context) for part in self._attention)
+        seconds += attention(rows, keys, prompts) - attention(rows, keys, ())
         return seconds if rows else seconds + self._overhead
+
+    def _keys(self, live: int, context: int) -> list[int]:
+        """What `live` equally long sequences read in a layer, for each window."""
+        windows = self._clock.windows
+        return [min(context, live * window) if window else context for window in windows]
 
     def _rows(self, rows: int) -> float:
         """Seconds of so many rows through everything but attention; 0 for none."""
-        found = self._without_attention.get(rows)
+        found = self._rows_seconds.get(rows)
         if found is None:
-            found = self._without_attention[rows] = self._estimate(rows)
+            found = self._rows_seconds[rows] = self._estimate(rows)
         return found
 
     def _estimate(self, rows: int) -> float:
@@ -148,8 +94,7 @@ class EstimatedStepTime:
         if rows > _EXACT_ROWS and part:
             below, above = self._rows(rows - part), self._rows(rows - part + _STRIDE)
             return below + (above - below) * part / _STRIDE
-        step = estimate_step(self._rank, Work.prefill(rows), self._roof, self._precision)
-        return step.seconds + step.further_seconds - step.seconds_of("attention")
+        return self._clock.without_attention(rows, 1)
 
 
 def blocks_beside_weights(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from ascend_infer.estimates.models.decoder import Attention, Matrix
+from ascend_infer.estimates.models.decoder import Attention
 from ascend_infer.estimates.models.keys import Keys
+from ascend_infer.estimates.models.matrix import Matrix
+from ascend_infer.estimates.models.scan import Indexer
 from kernels_npu.errors import UsageError
 
 
@@ -86,14 +88,16 @@ def _latent(keys: Keys, hidden_size: int, window: int) -> Attention:
         q_rank = keys.integer("q_lora_rank")
         queries = (down("q_a_proj", q_rank), by_heads("q_b_proj", key_dim, q_rank))
         norms = rank + q_rank
+    indexer, chooses, index_norms = _indexer(keys, hidden_size)
     return Attention(
         matrices=(
             *queries,
             down("kv_a_proj", rank + rotated),
             by_heads("kv_b_proj", nope + value_dim, rank),
+            *chooses,
             _output(keys, hidden_size, heads, value_dim),
         ),
-        vectors=norms,
+        vectors=norms + index_norms,
         q_heads=heads,
         kv_heads=1,
         key_dim=rank + rotated,
@@ -102,7 +106,25 @@ def _latent(keys: Keys, hidden_size: int, window: int) -> Attention:
         prefill_value_dim=value_dim,
         latent=rank + rotated,
         window=window,
+        indexer=indexer,
     )
+
+
+def _indexer(keys: Keys, hidden_size: int) -> tuple[Indexer | None, tuple[Matrix, ...], int]:
+    """What chooses tokens, its projections, and the elements of its norm; whole on every rank."""
+    if not keys.family.indexer:
+        return None, (), 0
+    heads, dim = keys.integer("index_n_heads"), keys.integer("index_head_dim")
+    shapes = (
+        ("wq_b", heads * dim, keys.integer("q_lora_rank")),
+        ("wk", dim, hidden_size),
+        ("weights_proj", heads, hidden_size),
+    )
+    matrices = tuple(
+        Matrix(name=f"indexer.{n}", operator=f"indexer.{n}", outputs=outputs, inputs=inputs)
+        for n, outputs, inputs in shapes
+    )
+    return Indexer(heads=heads, dim=dim, top_k=keys.integer("index_topk")), matrices, 2 * dim
 
 
 def _output(keys: Keys, hidden_size: int, heads: int, value_dim: int) -> Matrix:

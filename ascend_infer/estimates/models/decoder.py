@@ -5,76 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
 
+from ascend_infer.estimates.models.matrix import Matrix, Parallel
+from ascend_infer.estimates.models.scan import Indexer, Scan
 from kernels_npu.errors import UsageError
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parallel:
-    """Ranks that share a model.
-
-    tensor: ranks that divide heads, MLP widths and the vocabulary. expert: ranks that divide the
-    routed experts; 1 divides each expert's width by `tensor` instead.
-    """
-
-    tensor: int = 1
-    expert: int = 1
-
-    def __post_init__(self) -> None:
-        for name, ranks in vars(self).items():
-            if ranks < 1:
-                raise UsageError(
-                    "AI-EST-003",
-                    f"{name} parallelism over {ranks} ranks",
-                    rule="there is at least one rank",
-                    fix="give a whole number of ranks from 1 on",
-                )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Matrix:
-    """A weight that a product reads, with `outputs` rows of `inputs` elements.
-
-    operator: the launch that uses it; q, k and v are one.
-    copies: experts that have one each, of which a token visits some; 1 for all else.
-    bias: whether it adds a vector of `outputs` elements.
-    split: what ranks divide: the outputs, the inputs, the experts, or nothing.
-    units: indivisible parts along the split, such as heads; with fewer units than ranks each rank
-        holds one, so that units exist more than once.
-    quantised: whether weight quantisation covers it. Embedding, head and routers stay as they are.
-    """
-
-    name: str
-    operator: str
-    outputs: int
-    inputs: int
-    copies: int = 1
-    routed: bool = False
-    bias: bool = False
-    split: Literal["outputs", "inputs", "experts", ""] = ""
-    units: int = 1
-    quantised: bool = True
-
-    @property
-    def elements(self) -> int:
-        """Elements of the matrix, in all copies."""
-        return self.copies * self.outputs * self.inputs
-
-    @property
-    def bias_elements(self) -> int:
-        """Elements of its bias, in all copies."""
-        return self.copies * self.outputs if self.bias else 0
-
-    def on_rank(self, parallel: Parallel) -> Matrix:
-        """What one rank holds of it."""
-        if self.routed and parallel.expert > 1:
-            return replace(self, copies=-(-self.copies // parallel.expert))
-        if not self.split:
-            return self
-        units = -(-self.units // parallel.tensor)
-        size = getattr(self, self.split) * units // self.units
-        return replace(self, units=units, **{self.split: size})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +22,7 @@ class Attention:
         compressed vector itself, its up-projection being absorbed into queries and output.
     prefill_key_dim, prefill_value_dim: per head where keys and values are expanded first.
     window: most recent keys that a query sees, itself included; 0 is all of them.
+    indexer: what chooses among them; None where all are seen.
     """
 
     matrices: tuple[Matrix, ...]
@@ -100,20 +35,52 @@ class Attention:
     prefill_value_dim: int
     latent: int = 0
     window: int = 0
+    indexer: Indexer | None = None
 
     @property
     def kind(self) -> str:
-        """`MHA`, `GQA`, `MQA` or `MLA`."""
+        """`MHA`, `GQA`, `MQA` or `MLA`, with `top 2048` where tokens are chosen."""
         if self.latent:
-            return "MLA"
+            return "MLA" if self.indexer is None else f"MLA, top {self.indexer.top_k}"
         if self.kv_heads == self.q_heads:
             return "MHA"
         return "MQA" if self.kv_heads == 1 else "GQA"
 
     @property
+    def scans(self) -> tuple[Scan, ...]:
+        """Passes over the cache: that of attention, then the indexer's."""
+        index, heads = self.indexer, self.kv_heads
+        vectors = ((heads, self.key_dim), (heads, self.value_dim))
+        limits = [limit for limit in (self.window, index.top_k if index else 0) if limit]
+        attention = Scan(
+            name="attention",
+            heads=self.q_heads,
+            key_dim=self.key_dim,
+            value_dim=self.value_dim,
+            prefill_key_dim=self.prefill_key_dim,
+            prefill_value_dim=self.prefill_value_dim,
+            cached=((1, self.latent),) if self.latent else vectors,
+            window=min(limits, default=0),
+            gathers=index is not None,
+        )
+        if index is None:
+            return (attention,)
+        scores = Scan(
+            name="indexer",
+            heads=index.heads,
+            key_dim=index.dim,
+            value_dim=0,
+            prefill_key_dim=index.dim,
+            prefill_value_dim=0,
+            cached=((1, index.dim),),
+            window=self.window,
+        )
+        return (attention, scores)
+
+    @property
     def cached_elements(self) -> int:
         """Elements that one token leaves in the cache of this layer."""
-        return self.latent or self.kv_heads * (self.key_dim + self.value_dim)
+        return sum(number * size for scan in self.scans for number, size in scan.cached)
 
     def on_rank(self, parallel: Parallel) -> Attention:
         """Queries are divided evenly; KV heads too, or copied; a latent is on every rank."""

@@ -60,6 +60,12 @@ MOE: tuple[Family, ...] = (
     Family(names=("deepseek_v2",), attention="latent", mlp_bias=MLP_BIAS, experts=DEEPSEEK_EXPERTS),
     Family(names=("deepseek_v3", "kimi_k2"), attention="latent", experts=DEEPSEEK_EXPERTS),
     Family(
+        names=("deepseek_v32",),
+        attention="latent",
+        indexer=True,
+        experts=ExpertKeys(layers="types", shared_count="n_shared_experts"),
+    ),
+    Family(
         names=("glm4_moe_lite",),
         attention="latent",
         experts=ExpertKeys(layers="types", shared_count="n_shared_experts"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ascend_infer.estimates.models.decoder import Matrix, Mlp
+from ascend_infer.estimates.models.decoder import Mlp
 from ascend_infer.estimates.models.family import ExpertKeys
 from ascend_infer.estimates.models.keys import Keys
+from ascend_infer.estimates.models.matrix import Matrix
 
 
 def read_mlps(keys: Keys, hidden_size: int, layers: int) -> tuple[Mlp, ...]:

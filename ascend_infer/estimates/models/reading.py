@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ascend_infer.estimates.models.attention import read_attention
-from ascend_infer.estimates.models.decoder import Decoder, Layer, Matrix
+from ascend_infer.estimates.models.decoder import Decoder, Layer
 from ascend_infer.estimates.models.families import FAMILIES
 from ascend_infer.estimates.models.family import Family
 from ascend_infer.estimates.models.keys import Keys
+from ascend_infer.estimates.models.matrix import Matrix
 from ascend_infer.estimates.models.mlp import read_mlps
 from ascend_infer.estimates.models.windows import read_windows
 from ascend_infer.model.fields import Fields

@@ -7,7 +7,12 @@ from collections.abc import Callable, Mapping
 from ascend_infer.estimates.models.keys import Keys
 
 #: Kinds of layers that keep keys and values; a chunk is a window that moves in steps.
-_KINDS = {"full_attention": False, "sliding_attention": True, "chunked_attention": True}
+_KINDS = {
+    "full_attention": False,
+    "indexed_attention": False,
+    "sliding_attention": True,
+    "chunked_attention": True,
+}
 
 
 def read_windows(keys: Keys, layers: int) -> tuple[int, ...]:

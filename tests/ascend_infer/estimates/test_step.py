@@ -18,6 +18,7 @@ from ascend_infer.estimates import (
     Work,
     estimate_step,
     get_format,
+    kv_ledger,
     load_decoder,
     read_decoder,
     roof_of,
@@ -84,6 +85,28 @@ def test_latent_attention_decodes_in_the_compressed_space() -> None:
     assert decode.flops == 61 * 2 * 128 * context * (576 + 512)
     prefill = estimate_step(decoder, Work.prefill(context), ROOF).line("attention")
     assert prefill.flops == 61 * 2 * 128 * (context * (context + 1) // 2) * (192 + 128)
+
+
+def test_an_indexer_caches_its_keys_and_bounds_what_attention_reads() -> None:
+    """DeepSeek-V3.2: 64 small queries score all tokens, 128 heads attend to 2048 of them."""
+    index = {"index_n_heads": 64, "index_head_dim": 128, "index_topk": 2048}
+    config = MODELS["deepseek-v3"].config | index | {"model_type": "deepseek_v32"}
+    decoder, plain = read_decoder(config), load_decoder("deepseek-v3")
+    added = weight_ledger(decoder).parameters - weight_ledger(plain).parameters
+    assert added == 61 * (1536 * 64 * 128 + 7168 * 128 + 7168 * 64 + 2 * 128)
+    assert kv_ledger(decoder, get_format("bfloat16"), context=1).token_bytes == 61 * 2 * (576 + 128)
+    for context, attended in ((1000, 1000), (100_000, 2048)):
+        step = estimate_step(decoder, Work.batch(3, context), ROOF)
+        assert step.line("attention").kv_bytes == 61 * 3 * attended * 576 * 2
+        assert step.line("attention").flops == 61 * 3 * 2 * 128 * attended * (576 + 512)
+        assert step.line("indexer").kv_bytes == 61 * 3 * context * 128 * 2
+        assert step.line("indexer").flops == 61 * 3 * 2 * 64 * context * 128
+    prompt = estimate_step(decoder, Work.prefill(5000), ROOF)
+    assert prompt.line("attention").kv_bytes == 61 * 5000 * 576 * 2
+    clock = StepClock(decoder, ROOF)
+    work = Work.prefill(700, 3000) + Work.decode([100, 5000])
+    step = estimate_step(decoder, work, ROOF)
+    assert clock.seconds(work) == pytest.approx(step.seconds + step.further_seconds)
 
 
 def test_bounds_say_what_binds() -> None:

@@ -42,7 +42,10 @@ def random_config(model_type: str, seed: int) -> dict[str, Any]:
     if family.experts is not None:
         config |= _experts(family, layers, draw)
     if family.attention == "latent":
-        config |= _latent(model_type, draw)
+        config |= _latent(draw)
+    if family.indexer:
+        config |= {"index_n_heads": draw.choice([2, 4]), "index_head_dim": draw.choice([8, 16])}
+        config |= {"index_topk": draw.choice([4, 64]), "q_lora_rank": 12}
     if family.windows in ("types", "always", "upper"):
         config["sliding_window"] = draw.choice([4, 16])
     if family.windows == "upper":
@@ -97,7 +100,7 @@ def _experts(family: Family, layers: int, draw: random.Random) -> dict[str, Any]
     return config | rules.get(keys.layers, {})
 
 
-def _latent(model_type: str, draw: random.Random) -> dict[str, Any]:
+def _latent(draw: random.Random) -> dict[str, Any]:
     return {
         "q_lora_rank": draw.choice([None, 12, 20]),
         "kv_lora_rank": draw.choice([8, 16]),
