@@ -16,7 +16,7 @@ from ascend_infer.estimates import (
 )
 from ascend_infer.estimates import Sequence as Prompt
 from ascend_infer.estimates.step import ASSUMPTIONS
-from ascend_infer.serving_simulation.step_time import Chunk
+from ascend_infer.serving_simulation.step_time import LONGEST_SECONDS, Chunk
 from kernels_npu.errors import UsageError
 
 #: Rows up to which each number is estimated by itself; beyond, multiples of `_STRIDE` are, and
@@ -46,11 +46,11 @@ class EstimatedStepTime:
         *,
         overhead_seconds: float = 0.0,
     ) -> None:
-        if not 0 <= overhead_seconds < float("inf"):
+        if not 0 <= overhead_seconds <= LONGEST_SECONDS:
             raise UsageError(
                 "AI-SERVE-005",
                 f"an overhead of {overhead_seconds} s per step",
-                rule="the overhead is finite and not negative",
+                rule=f"the overhead is from 0 to {LONGEST_SECONDS:.0e} s",
                 fix="give --overhead-us as measured between steps, or leave it out",
             )
         self._overhead = overhead_seconds

@@ -65,7 +65,7 @@ class ServingResult:
     first_token_waits: Floats
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready fields, without the timeline."""
+        """JSON-ready fields; of the timeline a sample."""
         return {
             "batching": self.scheduler.batching,
             "evidence": dict(EVIDENCE),
@@ -78,9 +78,31 @@ class ServingResult:
             "mean_batch": self.mean_batch,
             "busy": self.busy,
             "kv_cache": vars(self.cache),
+            "over_time": self.over_time(),
             "padding": None if self.padding is None else self.padding.to_dict(),
             "refused": dict(self.refused),
             "assumptions": list(self.assumptions),
+        }
+
+    def over_time(self, points: int = 101) -> dict[str, list[float]]:
+        """KV blocks in use (on a line within a stretch) and decoding sequences, evenly spaced."""
+        used_at, blocks = self.timeline.cache_use()
+        starts, live = self.timeline.column("start"), self.timeline.column("live")
+        ends = self.timeline.stretch_ends
+        if not used_at.size:
+            return {"seconds": [], "kv_blocks": [], "decoding": []}
+        seconds = np.linspace(used_at[0], used_at[-1], points)
+        last = np.searchsorted(used_at, seconds, side="right") - 1
+        # Every second entry is the end of a stretch; what follows it at a later time is idleness.
+        idle = (last % 2 == 1) & (seconds > used_at[last])
+        held = np.where(idle, 0.0, np.interp(seconds, used_at, blocks))
+        now = np.searchsorted(starts, seconds, side="right") - 1
+        within = (now >= 0) & (seconds < ends[now]) if live.size else np.zeros(points, dtype=bool)
+        decoding = np.where(within, live[now], 0) if live.size else np.zeros(points)
+        return {
+            "seconds": seconds.tolist(),
+            "kv_blocks": held.tolist(),
+            "decoding": decoding.tolist(),
         }
 
 

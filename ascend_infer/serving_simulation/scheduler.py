@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ascend_infer.serving_simulation.step_time import LONGEST_SECONDS
 from graphs.buckets import BucketPlan
 from kernels_npu.errors import UsageError
 
@@ -98,7 +99,7 @@ class Scheduler:
             or not 1 <= self.slots <= 65536
             or self.token_budget <= self.slots
             or (self.max_waiting is not None and self.max_waiting < 0)
-            or not 0 <= self.eager_seconds < float("inf")
+            or not 0 <= self.eager_seconds <= LONGEST_SECONDS
         ):
             raise UsageError(
                 "AI-SERVE-004",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,6 +10,8 @@ from kernels_npu.errors import UsageError
 
 #: Tokens of a prompt that a step computes, and the tokens of it that are in the cache already.
 Chunk = tuple[int, int]
+#: Seconds of a step, or of a token: more cannot be meant.
+LONGEST_SECONDS = 1e5
 
 
 class StepTime(Protocol):
@@ -46,12 +47,12 @@ class GivenStepTime:
 
     def __post_init__(self) -> None:
         terms = (self.step, self.per_context_token, self.per_prompt_token)
-        if not all(math.isfinite(t) and t >= 0 for t in terms) or self.step <= 0:
+        if not all(0 <= term <= LONGEST_SECONDS for term in terms) or self.step <= 0:
             raise UsageError(
                 "AI-SERVE-005",
                 f"a decode step of {self.step} s, {self.per_context_token} s per token of context, "
                 f"{self.per_prompt_token} s per token of a prompt",
-                rule="a step takes time; terms are finite and not negative",
+                rule=f"a step takes time; no term is negative or above {LONGEST_SECONDS:.0e} s",
                 fix="give --step-ms, or --model and --chip for an estimate",
             )
 

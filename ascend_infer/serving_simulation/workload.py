@@ -14,6 +14,8 @@ from profiling.serving_metrics import Load
 #: Of all requests together: the times of all tokens are kept, 8 bytes each.
 MOST_OUTPUT_TOKENS = 50_000_000
 MOST_REQUESTS = 2_000_000
+#: Some thirty years: beyond, steps of milliseconds vanish in the rounding of times.
+LATEST_SECONDS = 1e9
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -56,7 +58,8 @@ class Workload:
             raise UsageError(
                 "AI-SERVE-001",
                 problem,
-                rule="at least one request; lengths of at least 1; times that ascend from 0",
+                rule="at least one request; lengths from 1; times that ascend from 0 to at most "
+                f"{LATEST_SECONDS:.0e} s",
                 fix="look at the line of the trace, or at the option that says so",
             )
 
@@ -78,8 +81,10 @@ class Workload:
         pairs = np.unique(np.stack([self.prefixes[shared], self.prefix_tokens[shared]]), axis=1)
         names, times = np.unique(pairs[0], return_counts=True)
         found += [f"prefix {name} has two lengths" for name in names[times > 1][:1]]
+        if not 0 <= self.think <= LATEST_SECONDS:
+            found.append(f"clients think for {self.think} seconds")
         if self.arrivals is not None:
-            bad = ~np.isfinite(self.arrivals) | (self.arrivals < 0)
+            bad = ~((self.arrivals >= 0) & (self.arrivals <= LATEST_SECONDS))
             bad[1:] |= np.diff(self.arrivals) < 0
             found += [f"request {i} arrives at {self.arrivals[i]}" for i in np.flatnonzero(bad)[:1]]
         return found

@@ -22,14 +22,13 @@ from kernels_npu.quant.checkpoints import gptq_zero_points, gptq_zeros_to_store
 from kernels_npu.quant.granularity import Granularity
 from kernels_npu.quant.grouped import grouped_matmul
 from kernels_npu.quant.packing import LAYOUTS, Layout, convert, pack, unpack, zero_point_shift
-from kernels_npu.quant.storage import GroupStorage
+from kernels_npu.quant.storage import group_bytes
 from kernels_npu.quant.tensor import QuantisedTensor, choose_parameters, quantise
 
 __all__ = [
     "CODE_RANGES",
     "CodeRange",
     "Granularity",
-    "GroupStorage",
     "INT4",
     "INT4_NARROW",
     "INT8",
@@ -43,6 +42,7 @@ __all__ = [
     "convert",
     "gptq_zero_points",
     "gptq_zeros_to_store",
+    "group_bytes",
     "grouped_matmul",
     "pack",
     "quantise",

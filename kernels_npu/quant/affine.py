@@ -116,6 +116,23 @@ def to_codes(
     return codes
 
 
+def as_floats(values: ArrayLike) -> NDArray[np.float64]:
+    """As float64, exactly for all narrower types.
+
+    Raises:
+        UsageError: AI-QUANT-003 for what is no array of real numbers.
+    """
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            "AI-QUANT-003",
+            f"{str(values)[:60]!r} is no array of numbers ({error})",
+            rule="values, scales and multipliers are arrays of real numbers",
+            fix="convert to a NumPy array of a floating-point type first",
+        ) from error
+
+
 def requantise(
     accumulator: ArrayLike,
     multiplier: ArrayLike,
@@ -133,11 +150,10 @@ def requantise(
         UsageError: AI-QUANT-003 for a multiplier that is no positive number; AI-QUANT-005 for a
             zero point that is no code.
     """
-    factors = np.asarray(multiplier, dtype=np.float64)
+    factors = as_floats(multiplier)
     require_scales(factors)
     require_zero_points(np.asarray(zero_point), code_range)
-    sums = np.asarray(accumulator, dtype=np.float64)
-    return to_codes(sums * factors, np.asarray(zero_point), code_range, rounding)
+    return to_codes(as_floats(accumulator) * factors, np.asarray(zero_point), code_range, rounding)
 
 
 def require_scales(scales: Floats) -> None:
@@ -163,10 +179,11 @@ def require_zero_points(
     top = code_range.high + beyond
     if whole and ((zero_points >= code_range.low) & (zero_points <= top)).all():
         return
+    numbers = zero_points.size and np.issubdtype(zero_points.dtype, np.number)
+    found = f" in {zero_points.min()}..{zero_points.max()}" if numbers else ""
     raise UsageError(
         "AI-QUANT-005",
-        f"zero points of dtype {zero_points.dtype} in "
-        f"{zero_points.min(initial=0)}..{zero_points.max(initial=0)} for {code_range.name} codes "
+        f"zero points of dtype {zero_points.dtype}{found} for {code_range.name} codes "
         f"{code_range.low}..{code_range.high}",
         rule="a zero point is the code that stands for 0.0, so it is one of the codes",
         fix="move codes and zero points together: unsigned 4-bit codes less 8 are signed ones",

@@ -15,6 +15,7 @@ from kernels_npu.quant.affine import (
     CodeRange,
     Floats,
     Integers,
+    as_floats,
     require_scales,
     require_zero_points,
     to_codes,
@@ -83,13 +84,16 @@ class QuantisedTensor:
 
 def require_codes(codes: NDArray[Any], code_range: CodeRange) -> None:
     """Refuse codes that are no integers of the range (AI-QUANT-006)."""
-    whole = np.issubdtype(codes.dtype, np.integer)
-    low, high = (codes.min(initial=0), codes.max(initial=0)) if codes.size else (0, 0)
-    if whole and (not codes.size or (codes.min() >= code_range.low and high <= code_range.high)):
+    if not codes.size:
         return
+    whole = np.issubdtype(codes.dtype, np.integer)
+    if whole and codes.min() >= code_range.low and codes.max() <= code_range.high:
+        return
+    numbers = np.issubdtype(codes.dtype, np.number)
+    found = f" in {codes.min()}..{codes.max()}" if numbers else ""
     raise UsageError(
         "AI-QUANT-006",
-        f"codes of dtype {codes.dtype} in {low}..{high} for {code_range.name}, "
+        f"codes of dtype {codes.dtype}{found} for {code_range.name}, "
         f"{code_range.low}..{code_range.high}",
         rule="codes are integers of their range; nothing is cut off silently",
         fix="quantise() saturates; codes of another encoding are moved by 8 for 4 bits",
@@ -119,7 +123,7 @@ def quantise(
     Raises:
         UsageError: AI-QUANT-002 to AI-QUANT-005.
     """
-    array = np.asarray(values, dtype=np.float64)
+    array = as_floats(values)
     groups = (granularity or Granularity.per_tensor()).on(array.shape)
     shape = groups.scale_shape(array.shape)
     if scales is None:
@@ -132,7 +136,7 @@ def quantise(
             )
         factors, zeros = choose_parameters(array, code_range, groups, symmetric=symmetric)
     else:
-        factors = _filled(np.asarray(scales, dtype=np.float64), shape)
+        factors = _filled(as_floats(scales), shape)
         zeros = _filled(np.asarray(0 if zero_points is None else zero_points), shape)
     require_scales(factors)
     require_zero_points(zeros, code_range)
@@ -165,7 +169,7 @@ def choose_parameters(
     Raises:
         UsageError: AI-QUANT-003 when values are not finite or too large for `scale_dtype`.
     """
-    array = np.asarray(values, dtype=np.float64)
+    array = as_floats(values)
     if not np.isfinite(array).all():
         raise UsageError(
             "AI-QUANT-003",

@@ -198,3 +198,14 @@ def test_goodput_counts_requests_within_the_limits() -> None:
     )
     assert result.metrics.good_share == 2 / 3
     assert math.isclose(result.metrics.goodput, 2 / 30)
+
+
+def test_use_over_time_is_that_of_the_moment() -> None:
+    """One sequence of 16 + 32 tokens in blocks of 16, after five seconds of nothing."""
+    traffic = workload([16, 16], [33, 33], [0.0, 37.0])
+    result = simulate(traffic, Scheduler(), GivenStepTime(step=1.0))
+    sample = result.over_time(70)
+    assert sample["seconds"] == list(range(70))
+    assert sample["decoding"] == [1] * 32 + [0] * 5 + [1] * 32 + [0]
+    growing = [1 + k / 16 for k in range(33)]  # one block, and one more every 16 steps
+    assert np.allclose(sample["kv_blocks"], growing + [0] * 4 + growing)

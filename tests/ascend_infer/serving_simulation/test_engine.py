@@ -68,6 +68,9 @@ def test_what_holds_for_every_schedule(
     assert scheduler.cache.blocks is None or (blocks <= scheduler.cache.blocks).all()
     if scheduler.cache.reserve_output:
         assert result.cache.preemptions == 0
+    sample = result.over_time(17)
+    assert all(0 <= n <= result.cache.peak for n in sample["kv_blocks"])
+    assert all(0 <= n <= scheduler.slots for n in sample["decoding"])
     # Tokens of decode steps plus one per stay are all tokens.
     stays = sum(map(len, timeline.stints.values()))
     assert (live * timeline.column("steps")).sum() + stays == sum(expected)

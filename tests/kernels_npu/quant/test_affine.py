@@ -156,6 +156,11 @@ def test_requantisation() -> None:
         ("AI-QUANT-003", lambda: quantise([1.0], INT4, scales=-1.0)),
         ("AI-QUANT-003", lambda: quantise([1.0], INT4, scales=np.nan)),
         ("AI-QUANT-003", lambda: requantise([1], 0.0, INT8)),
+        ("AI-QUANT-003", lambda: requantise(["a"], 1.0, INT8)),
+        ("AI-QUANT-003", lambda: quantise("weights", INT4)),
+        ("AI-QUANT-003", lambda: quantise([[1.0], [1.0, 2.0]], INT4)),
+        ("AI-QUANT-003", lambda: quantise([1.0], INT4, scales=["x"])),
+        ("AI-QUANT-005", lambda: quantise([1.0], INT4, scales=1.0, zero_points=["x"])),
         (
             "AI-QUANT-003",
             lambda: choose_parameters(

@@ -15,8 +15,8 @@ from kernels_npu.quant import (
     INT8,
     UINT8,
     Granularity,
-    GroupStorage,
     QuantisedTensor,
+    group_bytes,
     grouped_matmul,
     quantise,
 )
@@ -143,14 +143,11 @@ def test_int32_holds_as_many_products_as_the_error_says() -> None:
     assert 131071 * 128 * 128 <= 2**31 - 1 < 131072 * 128 * 128
 
 
-def test_storage_of_groups() -> None:
-    """128 codes of 4 bits and a 16-bit scale: 66 bytes, 80 when aligned to 16; 4.125 bits each."""
-    group = GroupStorage(group_size=128)
-    assert group.group_bytes == 66 and group.bits_per_element == 4.125
-    assert GroupStorage(group_size=128, align=16).group_bytes == 80
-    assert GroupStorage(group_size=3).group_bytes == 2 + 2
-    assert 8_000_000_000 * group.bits_per_element / 8 == 4.125e9
-    assert round(16 / group.bits_per_element, 2) == 3.88
+def test_bytes_of_groups() -> None:
+    """128 codes of 4 bits and a 16-bit scale: 66 bytes, 80 when groups are aligned to 16."""
+    assert group_bytes(128) == 66 and group_bytes(128, align=16) == 80
+    assert group_bytes(3) == 2 + 2 and group_bytes(32, scale_bits=8, zero_bits=4) == 16 + 2
+    assert group_bytes(64, code_bits=8, scale_bits=0) == 64
 
 
 @pytest.mark.parametrize(
@@ -163,8 +160,8 @@ def test_storage_of_groups() -> None:
         lambda: quantise(np.ones((2, 3)), INT4).transpose([0, 0]),
         lambda: grouped_matmul(quantise(np.ones((2, 3)), INT4), quantise(np.ones(4), INT4)),
         lambda: grouped_matmul(quantise(np.ones((2, 3, 1)), INT4), quantise(np.ones(1), INT4)),
-        lambda: GroupStorage(group_size=0),
-        lambda: GroupStorage(group_size=8, scale_bits=-1),
+        lambda: group_bytes(0),
+        lambda: group_bytes(8, scale_bits=-1),
     ],
 )
 def test_what_does_not_fit_has_a_code(call: object) -> None:

@@ -50,6 +50,7 @@ def test_four_weights_in_two_bytes() -> None:
 def test_onnx_pads_the_last_byte_with_zero_bits(codes: list[int], packed: bytes) -> None:
     array = np.array(codes, dtype=np.int8)
     words = pack(array, LAYOUTS["onnx"])
+    assert (pack(codes, LAYOUTS["onnx"]) == words).all()
     assert words.tobytes() == packed
     assert unpack(words, LAYOUTS["onnx"], array.shape).tolist() == codes
 
@@ -185,6 +186,7 @@ def test_zero_points_of_gptqs_two_formats() -> None:
         ("AI-QUANT-006", lambda: pack([8], LAYOUTS["onnx"])),
         ("AI-QUANT-006", lambda: pack([-1], LAYOUTS["onnx-uint4"])),
         ("AI-QUANT-006", lambda: pack([0.5], LAYOUTS["onnx"])),
+        ("AI-QUANT-006", lambda: pack(["a"], LAYOUTS["onnx"])),
         ("AI-QUANT-008", lambda: gptq_zero_points([1], "marlin")),
         ("AI-QUANT-009", lambda: pack(np.zeros((8, 7), dtype=int), LAYOUTS["awq"])),
         ("AI-QUANT-009", lambda: pack(np.zeros(8, dtype=int), LAYOUTS["gptq"])),
