@@ -36,7 +36,7 @@ def launches_section(profile: Profile, chip: Chip | None, most: int) -> Section:
     rows, left_out = limited([_row(kernel, chip) for kernel in ordered[: most + 1]], most)
     left_out += max(0, len(ordered) - most - 1)
     grid = Grid(
-        title="Launches",
+        title="Most bytes first",
         columns=_COLUMNS,
         rows=rows,
         left_out=left_out,

@@ -25,7 +25,13 @@ class Visit:
 
 def visit(page: Path) -> Visit:
     """Open a file and let its scripts run."""
-    done = _run(page, "--dump-dom", "--enable-logging=stderr", "--virtual-time-budget=2000")
+    done = _run(
+        page,
+        "--dump-dom",
+        "--enable-logging=stderr",
+        "--virtual-time-budget=2000",
+        "--window-size=500,900",
+    )
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     return Visit(dom=done.stdout, console=console)
 

@@ -29,6 +29,7 @@ const input = first.querySelector("input");
 input.value = "ai_core"; input.dispatchEvent(new Event("input")); told.push(names());
 told.push(first.querySelector(".shown").textContent);
 document.getElementById("theme").click(); told.push(document.documentElement.dataset.theme);
+told.push(document.documentElement.scrollWidth <= innerWidth ? "fits" : "too wide");
 document.title = told.join("|");
 """
 
@@ -62,11 +63,11 @@ def test_tables_sort_and_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert seen.console == []
     title = re.search(r"<title>(.*?)</title>", seen.dom)
     assert title is not None
-    before, by_name, by_count, filtered, shown, theme = title[1].split("|")
+    before, by_name, by_count, filtered, shown, theme, width = title[1].split("|")
     assert sorted(before.split(","), key=str.lower) == by_name.split(",")
     assert sorted(by_count.split(",")) == sorted(before.split(","))
     assert filtered == "MatMulV2" and shown == "1 of 4 rows"
-    assert theme in ("light", "dark")
+    assert theme in ("light", "dark") and width == "fits"
 
 
 def test_no_other_script_runs(tmp_path: Path) -> None:
