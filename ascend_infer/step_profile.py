@@ -22,7 +22,7 @@ class ProfileOptions:
     """Where a profile goes, how many launches it takes, and of which model and precision."""
 
     folder: Path
-    launches: int = 64
+    launches: int = 256
     model: str = ""
 
 

@@ -87,9 +87,9 @@ def add_opprof(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--opprof-launches",
         type=integer(1),
-        default=64,
+        default=256,
         metavar="N",
-        help="launches that the profile takes (default: the first 64)",
+        help="launches that the profile takes (default: the first 256)",
     )
 
 

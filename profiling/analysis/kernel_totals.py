@@ -139,10 +139,17 @@ def _launches(total: KernelTotal) -> str:
 
 
 def _not_counted(profile: Profile) -> str:
-    """What a simulated run executed without a kernel, and so without counters."""
-    told = [m.settings.get("operators_not_counted", "") for m in profile.manifests]
-    operators = ", ".join(filter(None, told))
-    return f"; PyTorch's operators are no launches and not counted: {operators}" * bool(operators)
+    """What a simulated run did that is not in its profile."""
+    told = ""
+    for settings in (manifest.settings for manifest in profile.manifests):
+        if settings.get("launches_left_out", "0") != "0":
+            told += f"; {settings['launches_left_out']} later launches are not in the profile"
+        if "operators_not_counted" in settings:
+            told += (
+                "; PyTorch's operators are no launches and not counted: "
+                f"{settings['operators_not_counted']}"
+            )
+    return told
 
 
 def _sum_of(part: Figure, key: str, value: float) -> Figure:

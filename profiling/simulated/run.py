@@ -84,7 +84,7 @@ class SimulatedRun:
 def profile_simulated(
     folder: str | os.PathLike[str],
     *,
-    launches: int = 64,
+    launches: int = 256,
     blocks: int = 8,
     command: Sequence[str] = (),
     settings: Mapping[str, str] | None = None,

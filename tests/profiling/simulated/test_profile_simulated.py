@@ -181,7 +181,9 @@ def test_launches_beyond_the_limit_are_told(tmp_path: Path) -> None:
             launch(spec, _DIMS["rms_norm"])
     assert (len(run.kernels), run.left_out) == (2, 1)
     assert "left out: 1 launches" in run.summary()
-    assert manifest.read(tmp_path / "p").settings["launches_left_out"] == "1"
+    profile = read_profile(tmp_path / "p")
+    assert profile.manifests[0].settings["launches_left_out"] == "1"
+    assert "1 later launches are not in the profile" in profile_sentences(profile)[0].rule
 
 
 def test_an_error_in_the_body_loses_nothing(tmp_path: Path) -> None:
