@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ascend_infer import __version__
@@ -18,7 +19,7 @@ from profiling.collect import Mode, family_of
 _LAUNCHES = "100"
 
 
-def selection(mode: Mode, values: Mapping[str, str], *, operator: str | None) -> dict[str, str]:
+def selection(mode: Mode, values: Mapping[str, str], operator: str | None) -> dict[str, str]:
     """`values` with the kernels to collect: all of ours, or the operator's, unless they are named.
 
     Without names the profiler collects the first kernel that a program launches, and no other.
@@ -29,36 +30,61 @@ def selection(mode: Mode, values: Mapping[str, str], *, operator: str | None) ->
     return {"kernel-name": names, "launch-count": "1" if operator else _LAUNCHES, **values}
 
 
-def operator_application(
-    operator: str, *, case: str | None, dtype: str, device: str, launches: str
-) -> tuple[str, ...]:
-    """A program that launches the operator's kernel.
+@dataclass(frozen=True, kw_only=True)
+class OperatorTarget:
+    """One of our operators as the thing that is profiled.
 
-    Raises:
-        UsageError: AI-CLI-001 for an operator or workload that does not exist. Workloads are known
-            only where torch is installed; elsewhere the program says so.
+    case: name of its workload; None for the first. device: where its program launches it.
     """
-    if operator not in OPERATORS:
-        raise UsageError(
-            "AI-CLI-001",
-            f"--op {operator}",
-            rule=f"operators are {', '.join(OPERATORS)}",
-            fix="correct --op",
-        )
-    if case is not None and importlib.util.find_spec("torch") is not None:
+
+    name: str
+    case: str | None = None
+    dtype: str = "float16"
+    device: str = "npu"
+
+    def __post_init__(self) -> None:
+        if self.name not in OPERATORS:
+            raise UsageError(
+                "AI-CLI-001",
+                f"--op {self.name}",
+                rule=f"operators are {', '.join(OPERATORS)}",
+                fix="correct --op",
+            )
+
+    def with_known_case(self) -> OperatorTarget:
+        """The same with a workload that exists; unchanged where torch is not installed.
+
+        Raises:
+            UsageError: AI-CLI-001 when the operator has no workload of that name.
+        """
+        if importlib.util.find_spec("torch") is None:
+            return self
         from ascend_infer.operator_launch import workload_of
 
-        workload_of(operator, case)
-    return (
-        sys.executable,
-        "-m",
-        "ascend_infer.operator_launch",
-        f"--op={operator}",
-        *([f"--case={case}"] if case else []),
-        f"--dtype={dtype}",
-        f"--launches={launches}",
-        f"--device={device}",
-    )
+        return replace(self, case=workload_of(self.name, self.case).name)
+
+    def application(self, launches: str) -> tuple[str, ...]:
+        """A program that launches the operator's kernel, and no other kernel of ours."""
+        return (
+            sys.executable,
+            "-m",
+            "ascend_infer.operator_launch",
+            f"--op={self.name}",
+            *([f"--case={self.case}"] if self.case else []),
+            f"--dtype={self.dtype}",
+            f"--launches={launches}",
+            f"--device={self.device}",
+        )
+
+    def conditions(self) -> dict[str, str]:
+        """What is known of a measurement's conditions, by their names."""
+        return {
+            "model": f"the operator {self.name} alone, {self.dtype}",
+            "lengths": f"as in the workload {self.case or 'that comes first'}",
+            "parallelism": "one device",
+            "load": "one launch at a time",
+            "graph_mode": "eager",
+        }
 
 
 def host_soc() -> str:

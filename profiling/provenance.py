@@ -34,7 +34,7 @@ def conditions_of(profile: Profile, *, aggregation: str, baseline: str) -> Condi
     levels = {column.evidence for table in profile.tables for column in table.columns[:1]}
     levels |= {tasks.evidence for tasks in profile.tasks}
     known = _COUNTED if levels and levels <= WITHOUT_NOISE else _MEASURED
-    told = {name: _together(profile, name) for name in _OF_A_MANIFEST}
+    told = {name: text for name in _TOLD if (text := _together(profile, name))}
     return dataclasses.replace(known, aggregation=aggregation, baseline=baseline, **told)
 
 
@@ -53,24 +53,29 @@ def _reproduction(manifest: Manifest) -> str:
     return shlex.join(manifest.command)
 
 
-def _model(manifest: Manifest) -> str:
-    return manifest.settings.get("model", "")
-
-
-def _lengths(manifest: Manifest) -> str:
-    return manifest.settings.get("lengths", "")
-
-
 _OF_A_MANIFEST = {
-    "model": _model,
-    "lengths": _lengths,
     "hardware": _hardware,
     "software": _software,
     "reproduction": _reproduction,
 }
+#: Conditions that who collects may write into the settings, under their own names.
+_OF_SETTINGS = (
+    "model",
+    "parallelism",
+    "lengths",
+    "load",
+    "warm_up_and_caches",
+    "graph_mode",
+)
+_TOLD = (*_OF_A_MANIFEST, *_OF_SETTINGS)
+
+
+def _told(manifest: Manifest, name: str) -> str:
+    read = _OF_A_MANIFEST.get(name)
+    return read(manifest) if read else manifest.settings.get(name, "")
 
 
 def _together(profile: Profile, name: str) -> str:
     """What the manifests say, each thing once; nothing when one of them does not say it."""
-    told = [_OF_A_MANIFEST[name](manifest) for manifest in profile.manifests]
+    told = [_told(manifest, name) for manifest in profile.manifests]
     return "; ".join(dict.fromkeys(told)) if all(told) else ""

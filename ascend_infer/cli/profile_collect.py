@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ascend_infer.cli import options
-from kernels_npu.errors import UsageError
+from ascend_infer.cli.profile_request import (
+    PREFIX,
+    TIME_LIMIT_S,
+    limit_of,
+    operator_of,
+    request_of,
+)
 
 if TYPE_CHECKING:
     from profiling.collect import Option, Request
@@ -26,13 +32,10 @@ _EXIT = (
 )
 #: Modes in which one of our operators can be profiled by itself.
 _OF_KERNELS = ("op", "simulator")
-_TIME_LIMIT_S = 3600
 #: Kernels and operators to show.
 _TOP = 10
 #: What `selection` makes of options that are left out.
 _DEFAULTS = {"kernel-name": "our kernels, or the operator's", "launch-count": "100, with --op 1"}
-#: Before the names of the profiler's own options, to tell them from ours.
-_PREFIX = "tool:"
 
 
 def add_commands(group: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -60,7 +63,7 @@ def add_commands(group: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
             "--time-limit",
             type=options.integer(1),
             metavar="SECONDS",
-            help=f"end the collection after so long (default: {_TIME_LIMIT_S}, and later than the "
+            help=f"end the collection after so long (default: {TIME_LIMIT_S}, and later than the "
             "tool's own limit)",
         )
         ours.add_argument(
@@ -100,7 +103,7 @@ def _add_operator(parser: argparse.ArgumentParser) -> None:
 def _add_option(group: argparse._ArgumentGroup, option: Option) -> None:
     flags = [option.flag, *(["--soc"] if option.name == "soc-version" else [])]
     group.add_argument(
-        *flags, dest=_PREFIX + option.name, metavar=option.value.metavar, help=_help_of(option)
+        *flags, dest=PREFIX + option.name, metavar=option.value.metavar, help=_help_of(option)
     )
 
 
@@ -116,10 +119,12 @@ def _help_of(option: Option) -> str:
 
 def run(arguments: argparse.Namespace) -> int:
     """Collect, and show what there is; 1 when it is not what was asked for."""
-    request = _request(arguments)
+    operator = operator_of(arguments)
+    request = request_of(arguments, operator)
     if arguments.dry_run:
         return _dry_run(request, as_json=arguments.json)
-    collection = _collect(request, _limit_s(arguments.time_limit, request))
+    conditions = operator.conditions() if operator else {}
+    collection = _collect(request, limit_of(arguments.time_limit, request), conditions)
     if arguments.json:
         from ascend_infer.cli import output
 
@@ -129,7 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if collection.error else 0
 
 
-def _collect(request: Request, limit_s: int) -> Collection:
+def _collect(request: Request, limit_s: int, conditions: dict[str, str]) -> Collection:
     """Run it, and say where its data are, also when it is interrupted."""
     from ascend_infer.collecting import host_versions
     from profiling.collect import printed
@@ -141,74 +146,15 @@ def _collect(request: Request, limit_s: int) -> Collection:
         started.append(folder)
         print(f"collecting into {folder}: {printed(command)}", file=sys.stderr, flush=True)
 
-    around = Surroundings(limit_s=limit_s, versions=host_versions(), on_start=on_start)
+    around = Surroundings(
+        limit_s=limit_s, versions=host_versions(), settings=conditions, on_start=on_start
+    )
     try:
         return collect(request, around)
     except KeyboardInterrupt:
         if started:
             print(f"\nwhat was collected until now is in {started[0]}", file=sys.stderr)
         raise
-
-
-def _request(arguments: argparse.Namespace) -> Request:
-    from ascend_infer.collecting import host_soc, operator_application, selection
-    from profiling.collect import MODES, Request
-
-    mode = MODES[arguments.mode]
-    operator: str | None = getattr(arguments, "op", None)
-    command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
-    given = {
-        name.removeprefix(_PREFIX): value
-        for name, value in vars(arguments).items()
-        if name.startswith(_PREFIX) and value is not None
-    }
-    values = selection(mode, given, operator=operator)
-    if operator is None and getattr(arguments, "case", None):
-        raise UsageError(
-            "AI-CLI-003",
-            f"--case {arguments.case} without --op",
-            rule="a case is one of an operator's workloads",
-            fix="add --op, or leave --case out",
-        )
-    if operator is not None:
-        if command:
-            raise UsageError(
-                "AI-CLI-003",
-                f"--op {operator} together with the command {command[0]}",
-                rule="one thing is profiled: an operator of ours, or a command",
-                fix="leave --op out, or the command",
-            )
-        command = operator_application(
-            operator,
-            case=arguments.case,
-            dtype=arguments.dtype,
-            device=arguments.device,
-            launches=_launches(values),
-        )
-    soc: str = getattr(arguments, "soc", None) or ""
-    if not soc and mode.name == "op" and not arguments.dry_run:
-        soc = host_soc()
-    return Request(
-        mode=mode,
-        values=values,
-        application=tuple(command),
-        output=arguments.output,
-        soc=soc,
-    )
-
-
-def _limit_s(asked: int | None, request: Request) -> int:
-    """As asked; a simulator that ends itself in time shall also analyse what it has."""
-    if asked is not None:
-        return asked
-    minutes = request.given.get("timeout", "")  # what is no number is refused later
-    return _TIME_LIMIT_S + (int(minutes) * 60 if minutes.isdecimal() else 0)
-
-
-def _launches(values: dict[str, str]) -> str:
-    """So many that the profiler finds all it shall collect; what is no number it refuses."""
-    counts = (values.get(name, "") for name in ("launch-skip-before-match", "launch-count"))
-    return str(sum(int(count) for count in counts if count.isdecimal()))
 
 
 def _dry_run(request: Request, *, as_json: bool) -> int:

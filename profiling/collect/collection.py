@@ -62,6 +62,7 @@ class Surroundings:
         limit_s: seconds that it has; None for no limit.
         onward: where its outputs go, beside the files that keep them.
         versions: for the manifest, beside those of Python packages.
+        settings: for the manifest; conditions of the measurement under their names.
         on_start: called with the folder and the command, before that runs.
     """
 
@@ -69,6 +70,7 @@ class Surroundings:
     limit_s: float | None = None
     onward: BinaryIO = field(default_factory=lambda: sys.stderr.buffer)
     versions: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
     on_start: Callable[[Path, Sequence[str]], None] = _say_nothing
 
 
@@ -98,7 +100,7 @@ def collect(request: Request, around: Surroundings | None = None) -> Collection:
         versions=_versions(tool, around.versions),
         environment=circumstances.variables(environment),
         git=circumstances.git_state(),
-        settings={"folder": os.getcwd(), **({"soc": request.chip} if request.chip else {})},
+        settings={**_settings(request), **around.settings},
     )
     begun.write(folder)
     around.on_start(folder, command)
@@ -163,6 +165,16 @@ def _read(folder: Path) -> tuple[Profile | None, AscendInferError | None]:
         return read_profile(folder), None
     except AscendInferError as error:
         return None, None if error.code == "AI-PROF-020" else error
+
+
+def _settings(request: Request) -> dict[str, str]:
+    """Where it ran, on what, and how it was warmed up."""
+    settings = {"folder": os.getcwd(), "soc": request.chip}
+    warm_up = request.mode.by_name.get("warm-up")
+    if warm_up is not None:
+        replays = request.given.get(warm_up.name, warm_up.default)
+        settings["warm_up_and_caches"] = f"{replays} replays before measuring; caches as they left"
+    return {name: text for name, text in settings.items() if text}
 
 
 def _versions(tool: Tool, given: Mapping[str, str]) -> dict[str, str]:

@@ -13,7 +13,14 @@ import pytest
 
 from ascend_infer.cli import main
 from kernels_npu.spec import OPERATORS, kernel_name
+from profiling import manifest
+from profiling.provenance import conditions_of
+from profiling.records import Profile
 from tests.profiling import fake_msprof
+
+#: A profile without files, and what a report adds to the conditions.
+EMPTY = {"path": "", "kernels": (), "tasks": (), "tables": (), "traces": (), "notes": ()}
+TOLD = {"aggregation": "one launch", "baseline": "none"}
 
 
 @pytest.fixture
@@ -129,12 +136,14 @@ def test_the_attention_kernel_is_one_command(
     readme = (fake_msprof.ROOT / "README.md").read_text()
     line = next(text for text in readme.splitlines() if text.startswith("ascend-infer profile op "))
     words = shlex.split(line, comments=True)[1:]
-    assert main([*words, "--device", "sim"]) == 0
+    assert main([*words, "--device", "sim", "--soc", "A2"]) == 0
     out, err = capfd.readouterr()
     assert "paged_decode_attention_kernel_mix_aic" in out and "12.25" in out
     assert "collecting into msprof/op_" in err
     folder = out.rpartition("profile show ")[2].strip()
     assert main(["profile", "show", folder]) == 0
+    conditions = conditions_of(Profile(**EMPTY, manifests=(manifest.read(Path(folder)),)), **TOLD)
+    assert not conditions.missing
 
 
 def test_a_failed_collection(stand_in: Path, capfd: pytest.CaptureFixture[str]) -> None:

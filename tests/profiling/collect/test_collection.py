@@ -85,6 +85,7 @@ def test_one_kernel(tools: Path) -> None:
     assert kept.command[:2] == ("msprof", "op") and kept.command[-2:] == (sys.executable, "app.py")
     assert kept.versions["msprof op"] == "26.0.0" and "Python" in kept.versions
     assert kept.started <= kept.ended
+    assert kept.settings["warm_up_and_caches"].startswith("5 replays")
     assert kept.environment["PYTHONUNBUFFERED"] == "1"
     assert "step done" in (collection.folder / "output.out").read_text()
     assert collection.folder.stat().st_mode & 0o777 == 0o700
