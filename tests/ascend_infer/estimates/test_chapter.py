@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ascend_infer.estimates import (
+    MODELS,
     Parallel,
     Precision,
     Roof,
@@ -18,6 +19,7 @@ from ascend_infer.estimates import (
     kv_ledger,
     load_decoder,
     quantise_count,
+    read_decoder,
     roof_of,
     roofline_ledger,
     weight_ledger,
@@ -103,8 +105,6 @@ def test_budgets_of_the_other_chapter() -> None:
             "num_attention_heads": 32,
             "num_key_value_heads": kv_heads,
         }
-        from ascend_infer.estimates import read_decoder
-
         assert kv_ledger(read_decoder(config), BF16, context=8192).sequence_bytes == figure
 
 
@@ -128,6 +128,14 @@ def test_floor_of_the_weights(qwen: Decoder, h100: Roof) -> None:
     assert f"{eight.batch_tokens_per_second:.0f}" == "1576"
     assert one.simplified_flip == pytest.approx(1000 / 3)
     assert one.attention_intensity == 7
+
+
+def test_grouped_queries_raise_the_intensity_of_attention(qwen: Decoder, h100: Roof) -> None:
+    """By 2 Hq / (Hkv b): 7 with four KV heads, 1 with one per query head; a seventh, not seven."""
+    config = MODELS["qwen2.5-7b"].config
+    per_head = read_decoder({**config, "num_key_value_heads": config["num_attention_heads"]})
+    grouped, alone = (roofline_ledger(d, h100).attention_intensity for d in (qwen, per_head))
+    assert (grouped, alone) == (7, 1)
 
 
 # ------------------------------------------------------------------------------------ the step
