@@ -10,11 +10,13 @@ import numpy as np
 
 from ascend_infer.plotting import save_figure
 from ascend_infer.serving_simulation.result import ServingResult
-from ascend_infer.serving_simulation.workload import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+#: Of a line over time: about one per pixel.
+_POINTS = 1200
 
 
 def plot(results: Sequence[ServingResult], path: Path) -> None:
@@ -29,37 +31,28 @@ def plot(results: Sequence[ServingResult], path: Path) -> None:
         batch, cache, latency = figure.subplots(3, 1)
         for result in results:
             name = result.scheduler.batching
-            _line(batch, *_batch(result), name)
-            times, blocks = result.timeline.cache_use()
-            _line(cache, times, blocks.astype(np.float64), name)
-            _line(latency, *_first_tokens(result), name)
+            sample = result.over_time(_POINTS)
+            _line(batch, sample["seconds"], sample["decoding"], name)
+            _line(cache, sample["seconds"], sample["kv_blocks"], name)
+            waits = np.sort(result.first_token_waits)
+            shares = (np.arange(len(waits)) + 1) / result.metrics.requests
+            _line(latency, waits.tolist(), shares.tolist(), name)
         _label(batch, "modelled seconds", "decoding sequences")
         _label(cache, "modelled seconds", "KV blocks in use")
         _label(latency, "modelled seconds to first token", "share of requests")
+        latency.set_xscale("symlog", linthresh=0.01)  # some wait for no time at all
+        latency.set_xlim(left=0)
         batch.legend()
         figure.suptitle("Simulated schedule (simulated); times are of a step-time model (modelled)")
 
     save_figure(path, (8.0, 9.0), draw)
 
 
-def _line(axes: Axes, x: Floats, y: Floats, name: str) -> None:
-    axes.plot(x, y, label=name, linewidth=1, drawstyle="steps-post")
+def _line(axes: Axes, x: Sequence[float], y: Sequence[float], name: str) -> None:
+    axes.plot(x, y, label=name, linewidth=1, alpha=0.8, drawstyle="steps-post")
 
 
 def _label(axes: Axes, x: str, y: str) -> None:
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.set_ylim(bottom=0)
-
-
-def _batch(result: ServingResult) -> tuple[Floats, Floats]:
-    """Over time; 0 while no step decodes."""
-    timeline = result.timeline
-    live = timeline.column("live")
-    times = np.stack([timeline.column("start"), timeline.stretch_ends], axis=1).reshape(-1)
-    return times, np.stack([live, np.zeros_like(live)], axis=1).reshape(-1)
-
-
-def _first_tokens(result: ServingResult) -> tuple[Floats, Floats]:
-    waits = np.sort(result.first_token_waits)
-    return waits, (np.arange(len(waits)) + 1) / max(result.metrics.requests, 1)
