@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,6 +24,16 @@ def _empty_cache() -> None:
     npu_resources.empty_cache()
 
 
+def _own(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of its own: torch.compile has one rule for it and another for torch.npu's."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return call
+
+
 def install() -> None:
     """Replace the functions that ask the device; the rest of the namespace works as it is."""
     replaced: dict[str, Any] = {
@@ -39,4 +51,4 @@ def install() -> None:
         "memory_stats": npu_resources.memory_stats,
     }
     for name, function in replaced.items():
-        setattr(torch.accelerator, name, function)
+        setattr(torch.accelerator, name, _own(function))

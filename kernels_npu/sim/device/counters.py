@@ -15,7 +15,8 @@ class Snapshot:
     captures, replays: of whole graphs. eager_launches, replayed_launches: kernel name ->
     launches of TileLang kernels. eager_ops, replayed_ops: PyTorch operation -> executions on the
     device. empty_launches: kernel name -> launches left out because the grid was empty or no
-    byte was there. compilations: kernels made ready for their first launch.
+    byte was there. compilations: kernels made ready for their first launch. task_groups: groups
+    captured. task_updates: updates of a group.
     """
 
     captures: int
@@ -26,6 +27,8 @@ class Snapshot:
     replayed_ops: Mapping[str, int]
     empty_launches: Mapping[str, int]
     compilations: int
+    task_groups: int
+    task_updates: int
 
     @property
     def launches(self) -> dict[str, int]:
@@ -38,6 +41,8 @@ class _Counters:
         self.captures = 0
         self.replays = 0
         self.compilations = 0
+        self.task_groups = 0
+        self.task_updates = 0
         self.eager_launches: Counter[str] = Counter()
         self.replayed_launches: Counter[str] = Counter()
         self.eager_ops: Counter[str] = Counter()
@@ -59,12 +64,15 @@ def snapshot() -> Snapshot:
         replayed_ops=MappingProxyType(dict(live.replayed_ops)),
         empty_launches=MappingProxyType(dict(live.empty_launches)),
         compilations=live.compilations,
+        task_groups=live.task_groups,
+        task_updates=live.task_updates,
     )
 
 
 def reset() -> None:
     """Start counting from zero."""
     live.captures = live.replays = live.compilations = 0
+    live.task_groups = live.task_updates = 0
     for counter in (
         live.eager_launches,
         live.replayed_launches,

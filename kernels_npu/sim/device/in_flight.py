@@ -13,7 +13,8 @@ from kernels_npu.sim.device.ordering import caller, on_host_wait, unordered
 from kernels_npu.sim.device.pinned import is_pinned
 from kernels_npu.sim.device.state import StreamState, process
 
-#: Larger sources are not kept; a change is then seen by the tensor's version, not by its bytes.
+#: Larger sources are not kept; a change is then seen by the tensor's version, not by its bytes, and
+#: not at all where the tensor was made in inference mode, which counts no versions.
 _KEPT_BYTES = 1 << 20
 #: A program that never waits: the oldest copies are judged and forgotten.
 _MOST = 256
@@ -29,7 +30,7 @@ class Flight:
         self.seq = seq
         self.source = source
         self.where = caller()
-        self.version = source._version
+        self.version = _version(source)
         self.start = source.data_ptr()
         reach = sum((n - 1) * s for n, s in zip(source.shape, source.stride()))
         self.stop = self.start + (reach + 1) * source.element_size()
@@ -39,7 +40,7 @@ class Flight:
     def changed(self) -> bool:
         """Whether the source is no longer what was to be copied."""
         if self.content is None:
-            return self.source._version != self.version
+            return _version(self.source) != self.version
         now = _clone(self.source).view(torch.uint8)
         return not torch.equal(now, self.content)
 
@@ -51,6 +52,10 @@ _clone_op = torch.ops.aten.clone.default._op
 def _clone(tensor: torch.Tensor) -> torch.Tensor:
     copied: torch.Tensor = _clone_op(tensor, memory_format=torch.contiguous_format)
     return copied.reshape(-1)
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def depart(stream: StreamState, seq: int, source: torch.Tensor) -> None:

@@ -64,6 +64,17 @@ class device_of(device):
         super().__init__(obj.get_device() if obj.device.type == "npu" else -1)
 
 
+#: A2 counts from 220, A3 from 250; all chips of A5 have one number.
+_SOC_VERSIONS = {
+    **{
+        f"Ascend910{chip}": 220 + i
+        for i, chip in enumerate(("B1", "B2", "B2C", "B3", "B4", "B4-1"))
+    },
+    **{f"Ascend910_{chip}": 250 + i for i, chip in enumerate((9391, 9392, 9381, 9382, 9372, 9362))},
+}
+_ASCEND950 = 260
+
+
 def _soc() -> Soc:
     return get_soc(current_config().soc)
 
@@ -105,6 +116,12 @@ def get_device_properties(device_name: DeviceLike = None) -> DeviceProperties:
         vector_core_num=soc.vector_cores,
         L2_cache_size=soc.l2_bytes,
     )
+
+
+def get_soc_version() -> int:
+    """torch_npu's number of the chip (its enumeration SocVersion)."""
+    soc = _soc()
+    return _SOC_VERSIONS.get(soc.name, _ASCEND950)
 
 
 def get_device_capability(device: DeviceLike = None) -> None:

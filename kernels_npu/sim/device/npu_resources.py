@@ -107,17 +107,33 @@ def initial_seed() -> int:
     return rng.default_generator(current.device).initial_seed()
 
 
-#: Every function above, and old names that torch_npu keeps.
-FUNCTIONS = {
+#: What `torch.npu.memory` has as well, and an old name that torch_npu keeps.
+MEMORY_FUNCTIONS = {
     **{
         f.__name__: f
         for f in (
             *(memory_allocated, max_memory_allocated, memory_reserved, max_memory_reserved),
-            *(reset_peak_memory_stats, mem_get_info, memory_stats, memory_summary, empty_cache),
-            *(get_rng_state, set_rng_state, get_rng_state_all, set_rng_state_all, manual_seed),
+            *(reset_peak_memory_stats, memory_stats, memory_summary, empty_cache),
+        )
+    },
+    "reset_max_memory_allocated": reset_peak_memory_stats,
+}
+#: Every function above, and old names that torch_npu keeps.
+FUNCTIONS = {
+    **MEMORY_FUNCTIONS,
+    **{
+        f.__name__: f
+        for f in (
+            *(
+                mem_get_info,
+                get_rng_state,
+                set_rng_state,
+                get_rng_state_all,
+                set_rng_state_all,
+                manual_seed,
+            ),
             *(seed, seed_all, initial_seed),
         )
     },
     "manual_seed_all": rng.manual_seed_all,
-    "reset_max_memory_allocated": reset_peak_memory_stats,
 }

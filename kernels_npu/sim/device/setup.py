@@ -40,6 +40,7 @@ def enable(device_count: int = 1) -> None:
     from kernels_npu.sim.device import (
         accelerator,
         backward,
+        collectives,
         dispatch,
         generic_streams,
         npu_module,
@@ -56,6 +57,7 @@ def enable(device_count: int = 1) -> None:
     torch.Generator = rng.TorchGenerator  # type: ignore[assignment,misc]
     accelerator.install()
     backward.install()
+    collectives.install()
     generic_streams.install()
     pinned.install()
     storages.install()

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from kernels_npu.sim.device.capture import CaptureSession, Step
+from kernels_npu.sim.device.counters import live
 from kernels_npu.sim.device.errors import CaptureError, acl_text
 from kernels_npu.sim.device.external_events import managed_stream
 from kernels_npu.sim.device.memory import Block, block_of, empty
@@ -112,6 +113,7 @@ def graph_task_group_end(stream: Stream) -> _NPUTaskGroupHandle:
         )
     session.group = None
     handle.stop = len(session.steps)
+    live.task_groups += 1
     return handle
 
 
@@ -157,6 +159,7 @@ def graph_task_update_end(stream: Stream) -> None:
     if not state.device.single_stream:
         enqueue(state, [session.handle.touch(write=True)], "task update")
     session.handle.replace(session.steps, session.reached)
+    live.task_updates += 1
 
 
 def _capturing(stream: Stream, call: str) -> CaptureSession:

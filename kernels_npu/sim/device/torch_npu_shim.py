@@ -19,16 +19,17 @@ VERSION = "2.13.0+simulated"
 FORMAT_ND = 2
 
 
-def _operators() -> frozenset[str]:
+def _operator(name: str) -> Any:
     from kernels_npu.sim.device import operators
 
-    return operators.names()
+    return operators.find(name)
 
 
 class _Shim(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
-        if name in _operators():
-            return getattr(torch.ops.npu, name)
+        operator = _operator(name)
+        if operator is not None:
+            return operator
         if name.startswith(("npu_", "_npu_")):
             return _refused(name)
         if name.startswith("__"):
@@ -80,21 +81,36 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         raise ModuleNotFoundError(
             f"AI-DEV-008: {fullname} is not simulated; "
-            "the stand-in has torch_npu and torch_npu.npu",
+            f"the stand-in has {', '.join(m for m in sys.modules if m.startswith('torch_npu'))}",
             name=fullname,
         )
 
 
+class _Part(types.ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(f"AI-DEV-008: {self.__name__}.{name} is not simulated")
+
+
 def install(npu: types.ModuleType) -> None:
-    """Put `torch_npu` and `torch_npu.npu` into `sys.modules`, findable like installed packages."""
+    """Put `torch_npu` and its submodules into `sys.modules`, findable like installed packages."""
+    from kernels_npu.sim.device.submodules import SUBMODULES
+
     shim = _Shim("torch_npu", "torch_npu as far as the simulated device has it")
+    modules: dict[str, types.ModuleType] = {"torch_npu": shim, "torch_npu.npu": npu}
+    for name, members in SUBMODULES.items():
+        modules[name] = part = _Part(name, f"{name} as far as the simulated device has it")
+        vars(part).update(members)
     loader = _Loader()
-    for module, name in ((shim, "torch_npu"), (npu, "torch_npu.npu")):
+    for name, module in modules.items():
         spec = importlib.machinery.ModuleSpec(name, loader, origin="simulated", is_package=True)
         module.__spec__, module.__loader__, module.__path__ = spec, loader, []
         sys.modules[name] = module
+        parent, _, leaf = name.rpartition(".")
+        if parent:
+            setattr(modules[parent], leaf, module)
     shim.__version__ = VERSION  # type: ignore[attr-defined]
-    shim.npu = npu  # type: ignore[attr-defined]
     shim.simulated = True  # type: ignore[attr-defined]
     shim.get_npu_format = _format_of  # type: ignore[attr-defined]
     sys.meta_path.append(_Finder())

@@ -1,9 +1,10 @@
-"""Operators of torch_npu that scripts compare their kernels with, in plain PyTorch.
+"""Operators of torch_npu that scripts compare with and serving hosts call, in plain PyTorch.
 
-`register` defines them as `torch.ops.npu.<name>`; `torch_npu.<name>` is the same. Each computes in
-float32 and rounds once to the dtype of its result. Those of training are composites with a backward
-pass; those that serving hosts call stay whole (`whole`) and have none. Formulas: torch_npu's API
-reference and the operator documentation of CANN.
+`register` defines them as `torch.ops.npu.<name>`, those of the library ATB as
+`torch.ops.atb.<name>`; `torch_npu.<name>` is the same. Each computes in float32 and rounds once to
+the dtype of its result. Those of training are composites with a backward pass; those that serving
+hosts call stay whole (`whole`) and have none. Formulas: torch_npu's API reference and the operator
+documentation of CANN. Schemas: torch_npu 2.13.0.
 """
 
 from __future__ import annotations
@@ -48,15 +49,17 @@ WHOLE_OPERATORS: tuple[whole.WholeOperator, ...] = (
     *rotary.WHOLE_OPERATORS,
     *sampling.OPERATORS,
 )
-_NAMES = frozenset(schema.partition("(")[0] for schema in OPERATORS) | {
-    operator.name for operator in WHOLE_OPERATORS
+_NAMESPACES: Mapping[str, str] = {
+    **{schema.partition("(")[0]: "npu" for schema in OPERATORS},
+    **{operator.name: operator.namespace for operator in WHOLE_OPERATORS},
 }
 _library: Any = None
 
 
-def names() -> frozenset[str]:
-    """The operators that exist, by name."""
-    return _NAMES
+def find(name: str) -> Any:
+    """`torch_npu.<name>`, or None where there is no such operator."""
+    namespace = _NAMESPACES.get(name)
+    return namespace and getattr(getattr(torch.ops, namespace), name)
 
 
 def register() -> None:

@@ -30,6 +30,7 @@ _NUMBERS = (
     "int value_antiquant_mode=0, bool softmax_lse_flag=False"
 )
 _ARGUMENTS = (
+    # Keyword arguments, so that their order does not matter.
     "Tensor query, Tensor key, Tensor value, *, Tensor? atten_mask=None, "
     "SymInt[]? actual_seq_lengths=None, SymInt[]? actual_seq_lengths_kv=None, "
     "Tensor? block_table=None, SymInt[]? actual_shared_prefix_len=None, "
@@ -177,9 +178,9 @@ def _visibility(options: dict[str, Any]) -> Visibility:
     return Visibility(before=options["pre_tokens"], after=options["next_tokens"])
 
 
-def into(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> None:
+def into(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
     """The operator's `out=` form: `out` is [attention, logarithms of the sums]."""
-    attention, logs = options.pop("out")
+    outputs = attention, logs = options.pop("out")
     options.pop("workspace")
     call = Call.of(query, key, value, options)
     with_logs = options["softmax_lse_flag"]
@@ -191,13 +192,15 @@ def into(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> None:
             logs[rows] = sums
     if not with_logs:
         logs.zero_()
+    return tuple(outputs)
 
 
-def shapes_into(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> None:
+def shapes_into(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
     """Only the checks."""
-    options.pop("out")
+    outputs = options.pop("out")
     options.pop("workspace")
     Call.of(query, key, value, options)
+    return tuple(outputs)
 
 
 def _outputs(query: Tensor, call: Call, options: dict[str, Any]) -> tuple[Tensor, Tensor]:
@@ -247,11 +250,15 @@ OPERATORS = (
         schema=f"{_NAME}({_ARGUMENTS}) -> (Tensor, Tensor)", compute=attention, shapes=shapes
     ),
     WholeOperator(
-        schema=f"{_NAME}.out({_ARGUMENTS}, Tensor? workspace=None, Tensor(a!)[] out) -> ()",
+        schema=f"{_NAME}.out({_ARGUMENTS}, Tensor? workspace=None, Tensor(a!)[] out) "
+        "-> (Tensor, Tensor)",
         compute=into,
         shapes=shapes_into,
+        returns="out",
     ),
     WholeOperator(
-        schema=f"_{_NAME}_get_max_workspace({_ARGUMENTS}) -> Tensor", compute=workspace_for
+        schema=f"_{_NAME}_get_max_workspace({_ARGUMENTS}) -> Tensor",
+        compute=workspace_for,
+        allocates=True,
     ),
 )

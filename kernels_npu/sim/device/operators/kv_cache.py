@@ -61,6 +61,7 @@ def check(
 
 OPERATORS = (
     WholeOperator(
+        namespace="atb",
         schema="_npu_reshape_and_cache(Tensor key, Tensor value, Tensor(a!) key_cache, "
         "Tensor(b!) value_cache, Tensor slot_indices) -> ()",
         compute=reshape_and_cache,

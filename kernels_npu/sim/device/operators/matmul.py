@@ -12,18 +12,26 @@ def matmul_add_fp32(x: Tensor, weight: Tensor, C: Tensor) -> None:
     C.add_(x.float().t() @ weight.float())
 
 
-def npu_format_cast(self: Tensor, acl_format: int, customize_dtype: int | None = None) -> Tensor:
-    """A copy of `self`. Formats are an order of bytes, which the simulated device does not have."""
-    return self.clone()
+def npu_format_cast(
+    input: Tensor,
+    acl_format: int,
+    *,
+    customize_dtype: int | None = None,
+    input_dtype: int | None = None,
+) -> Tensor:
+    """A copy of `input`: a format is an order of bytes, and only row-major order is stored here."""
+    return input.clone()
 
 
 OPERATORS = (
     WholeOperator(
+        namespace="atb",
         schema="_npu_matmul_add_fp32(Tensor x, Tensor weight, Tensor(a!) C) -> ()",
         compute=matmul_add_fp32,
     ),
     WholeOperator(
-        schema="npu_format_cast(Tensor self, int acl_format, int? customize_dtype=None) -> Tensor",
+        schema="npu_format_cast(Tensor input, int acl_format, *, int? customize_dtype=None, "
+        "int? input_dtype=None) -> Tensor",
         compute=npu_format_cast,
     ),
 )

@@ -7,16 +7,16 @@ from torch import Tensor
 from kernels_npu.sim.device.operators.whole import WholeOperator
 
 
-def npu_rms_norm(self: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
-    """`self / rms(self) * gamma` over the dimensions of `gamma`, which are the last ones.
+def npu_rms_norm(input: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
+    """`input / rms(input) * gamma` over the dimensions of `gamma`, which are the last ones.
 
     Returns:
         The result, and 1 / rms in float32 with those dimensions kept as 1.
     """
-    x = self.float()
+    x = input.float()
     dims = tuple(range(-gamma.dim(), 0))
     rstd = (x.square().mean(dims, keepdim=True) + epsilon).rsqrt()
-    return (x * rstd * gamma.float()).to(self.dtype), rstd
+    return (x * rstd * gamma.float()).to(input.dtype), rstd
 
 
 def npu_add_rms_norm(
@@ -29,7 +29,7 @@ def npu_add_rms_norm(
 
 OPERATORS = (
     WholeOperator(
-        schema="npu_rms_norm(Tensor self, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor)",
+        schema="npu_rms_norm(Tensor input, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor)",
         compute=npu_rms_norm,
     ),
     WholeOperator(

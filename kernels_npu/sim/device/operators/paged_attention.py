@@ -24,6 +24,7 @@ def paged_attention(
     block_table: Tensor,
     context_lens: Tensor,
     out: Tensor,
+    *,
     workspace: Tensor | None = None,
 ) -> None:
     """Attention of `query` [batch, heads, size] into `out`.
@@ -44,7 +45,6 @@ def paged_attention(
         block_table,
         context_lens,
         out,
-        workspace,
     )
     rows = query.view(query.shape[0], num_heads, -1)
     target = out.view(out.shape[0], num_heads, -1)
@@ -63,6 +63,7 @@ def check(
     block_table: Tensor,
     context_lens: Tensor,
     out: Tensor,
+    *,
     workspace: Tensor | None = None,
 ) -> None:
     """Refuse operands that do not fit each other."""
@@ -105,14 +106,16 @@ _ARGUMENTS = (
 )
 OPERATORS = (
     WholeOperator(
-        schema=f"{_NAME}({_ARGUMENTS}Tensor(a!) out, Tensor? workspace=None) -> ()",
+        namespace="atb",
+        schema=f"{_NAME}({_ARGUMENTS}Tensor(a!) out, *, Tensor? workspace=None) -> ()",
         compute=paged_attention,
         shapes=check,
         from_host=frozenset({"context_lens"}),
     ),
     WholeOperator(
-        schema=f"{_NAME}_get_workspace({_ARGUMENTS}Tensor out) -> Tensor",
+        namespace="atb",
+        schema=f"{_NAME}_get_workspace({_ARGUMENTS}Tensor(a!) out) -> Tensor",
         compute=workspace_for,
-        from_host=frozenset({"context_lens"}),
+        allocates=True,
     ),
 )

@@ -71,8 +71,9 @@ def rotate_by_position(
 
 WHOLE_OPERATORS = (
     WholeOperator(
+        namespace="atb",
         schema="_npu_rotary_embedding(Tensor positions, Tensor(a!) query, Tensor(b!) key, "
-        "int head_size, Tensor cos_sin_cache, bool is_neox_style=True) -> ()",
+        "int head_size, Tensor cos_sin_cache, bool is_neox_style) -> ()",
         compute=rotate_by_position,
     ),
 )

@@ -32,13 +32,17 @@ class WholeOperator:
     schema: with its overload, without namespace. compute: takes the arguments in the order of the
     schema, as host tensors, and writes those that the schema says it writes. shapes: the same on
     meta tensors; None where `compute` needs no values. from_host: tensors that the operator takes
-    from the host and reads at the call.
+    from the host and reads at the call. returns: the written list of tensors that the result is.
+    allocates: it does nothing else, and so a capture records nothing.
     """
 
     schema: str
+    namespace: str = "npu"
     compute: Callable[..., Any]
     shapes: Callable[..., Any] | None = None
     from_host: frozenset[str] = frozenset()
+    returns: str | None = None
+    allocates: bool = False
 
     @property
     def qualified(self) -> str:
@@ -57,9 +61,9 @@ def _library(namespace: str) -> Any:
     return _libraries[namespace]
 
 
-def register(operator: WholeOperator, namespace: str = "npu") -> None:
+def register(operator: WholeOperator) -> None:
     """Define `torch.ops.<namespace>.<name>` for tensors of the device and for fake ones."""
-    computing, device = _library(HOST_NAMESPACE), _library(namespace)
+    computing, device = _library(HOST_NAMESPACE), _library(operator.namespace)
     computing.define(operator.schema)
     device.define(operator.schema)
     _, _, overload = operator.qualified.partition(".")
@@ -68,7 +72,8 @@ def register(operator: WholeOperator, namespace: str = "npu") -> None:
     shapes = _complete(operator.shapes or operator.compute, op._schema)
     computing.impl(operator.qualified, _complete(operator.compute, op._schema), "CPU")
     computing.impl(operator.qualified, shapes, "Meta")
-    device.impl(operator.qualified, _on_device(info, operator), "PrivateUse1")
+    on_device = shapes if operator.allocates else _on_device(info, operator)
+    device.impl(operator.qualified, on_device, "PrivateUse1")
     device.impl(operator.qualified, shapes, "Meta")
     device.impl(operator.qualified, _on_host(operator.name), "CPU")
 
@@ -100,7 +105,7 @@ def _on_host(name: str) -> Callable[..., Any]:
 def _on_device(info: OpInfo, operator: WholeOperator) -> Callable[..., Any]:
     arguments = info.op._schema.arguments
     written = [a.alias_info is not None and a.alias_info.is_write for a in arguments]
-    returns = bool(info.op._schema.returns)
+    makes_new = bool(info.op._schema.returns) and operator.returns is None
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         operands = Operands(info.name)
@@ -124,13 +129,15 @@ def _on_device(info: OpInfo, operator: WholeOperator) -> Callable[..., Any]:
         if stream.session is None:
             seq = submit(stream, operands, bits, info.name)
             result = info.host_call(*positional, **keywords)
-            return wrap_all(result, operands.index, seq, info.name) if returns else None
-        if returns:
+            if makes_new:
+                return wrap_all(result, operands.index, seq, info.name)
+        elif makes_new:
             return recording.functional(
                 stream, info, operands, positional, keywords, None, written=bits
             )
-        recording.inplace(stream, info, operands, bits, positional, keywords, None)
-        return None
+        else:
+            recording.inplace(stream, info, operands, bits, positional, keywords, None)
+        return tuple(kwargs[operator.returns]) if operator.returns else None
 
     return kernel
 
