@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kernels_npu.errors import SourceLocation, UsageError
 from profiling import ledger
+from profiling.analysis.figures import number
+from profiling.analysis.kernel_sentences import SLOW_CLOCK
 from profiling.comparison import baseline, ledgers, profiles
 from profiling.comparison.measurement import Key, Measurements
 from profiling.comparison.profiles import Samples
@@ -61,15 +63,29 @@ def _head(path: Path) -> dict[str, Any]:
 
 def _of_profile(profile: Profile, by_type: bool) -> Measurements:
     series, where, without = _joined(profiles.samples_of(profile, by_type=by_type))
-    told = (_BY_TYPE,) if by_type and profile.tasks else ()
+    told = [_BY_TYPE] if by_type and profile.tasks else []
     return Measurements(
         path=profile.path,
         series=series,
         where=where,
         conditions=conditions_of(profile, aggregation=_AGGREGATION, baseline=_BASELINE),
         notes=profile.notes,
-        remarks=(*told, *without),
+        remarks=(*told, *_slow(profile), *without),
     )
+
+
+def _slow(profile: Profile) -> Iterator[str]:
+    """Launches whose times are not those of the chip's rated clock."""
+    clocks = [
+        (launch.info_figure("current_freq"), launch.info_figure("rated_freq"))
+        for launch in profile.kernels
+    ]
+    slow = sum(number(now) < SLOW_CLOCK * number(rated) for now, rated in clocks if now)
+    if slow:
+        yield (
+            f"{profile.path}: {slow:,} of {len(profile.kernels):,} launches ran below "
+            f"{SLOW_CLOCK:.0%} of the rated clock: their times are too long"
+        )
 
 
 def _of_ledger(path: Path) -> list[Measurements]:

@@ -43,10 +43,11 @@ def build(
     timelines = list(traces.trace_sections(profile, options.rows))
     applications = list(tasks.task_sections(profile, options.rows))
     told = [*details, *timelines, *applications]
-    sections = [summary.summary_section(profile, told, options.rows)]
+    anchors = {section.title: section.anchor for section in details}
+    sections = [summary.summary_section(profile, told, options.rows, anchors)]
     if profile.kernels:
         sections.append(kernels.roofline_section(profile, chip))
-        sections.append(kernels.launches_section(profile, chip, options.rows))
+        sections.append(kernels.launches_section(profile, chip, options.rows, anchors))
     sections += timelines
     if details:
         more = len({kernel.name for kernel in profile.kernels}) - len(details)

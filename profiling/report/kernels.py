@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from profiling import analysis
 from profiling.analysis import CoreTime, Roofline
@@ -30,10 +30,16 @@ _COLUMNS = (
 )
 
 
-def launches_section(profile: Profile, chip: Chip | None, most: int) -> Section:
-    """All launches in one table, those that move most bytes first."""
+def launches_section(
+    profile: Profile, chip: Chip | None, most: int, anchors: Mapping[str, str]
+) -> Section:
+    """All launches in one table, those that move most bytes first.
+
+    anchors: of the kernels that have a section.
+    """
     ordered = by_weight(profile.kernels)
-    rows, left_out = limited([_row(kernel, chip) for kernel in ordered[: most + 1]], most)
+    told = [_row(kernel, chip, anchors.get(kernel.name, "")) for kernel in ordered[: most + 1]]
+    rows, left_out = limited(told, most)
     left_out += max(0, len(ordered) - most - 1)
     grid = Grid(
         title="Most bytes first",
@@ -109,7 +115,7 @@ def kernel_sections(profile: Profile, chip: Chip | None, most: int) -> Iterator[
         )
 
 
-def _row(kernel: OpProfile, chip: Chip | None) -> tuple[Cell, ...]:
+def _row(kernel: OpProfile, chip: Chip | None, anchor: str) -> tuple[Cell, ...]:
     info, traffic = kernel.info, analysis.traffic_of(kernel)
     roof = analysis.roofline_of(kernel, chip) if chip is not None else None
     length = next((f for key in LENGTHS if (f := kernel.info_figure(key)) is not None), None)
@@ -118,7 +124,7 @@ def _row(kernel: OpProfile, chip: Chip | None) -> tuple[Cell, ...]:
     table = kernel.tables.get(FileKind.OP_BASIC_INFO) or next(iter(kernel.tables.values()))
     usage = None if roof is None else roof.usage
     return (
-        text_cell(kernel.name),
+        text_cell(kernel.name, link=anchor),
         text_cell("" if info is None else info.op_type),
         figure_cell(kernel.info_figure("block_dim")),
         figure_cell(length),

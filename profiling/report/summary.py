@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from profiling import analysis
 from profiling.analysis import KernelTotal
@@ -25,8 +25,13 @@ from profiling.report.view import (
 MOST_FINDINGS = 10
 
 
-def summary_section(profile: Profile, sections: Sequence[Section], most: int) -> Section:
-    """The sentences on the whole, what asks for a change in `sections`, and totals by kernel."""
+def summary_section(
+    profile: Profile, sections: Sequence[Section], most: int, anchors: Mapping[str, str]
+) -> Section:
+    """The sentences on the whole, what asks for a change in `sections`, and totals by kernel.
+
+    anchors: of the kernels that have a section.
+    """
     totals = analysis.kernel_totals(profile)
     found = [
         Finding(anchor=section.anchor, of=section.title, sentence=sentence)
@@ -40,7 +45,7 @@ def summary_section(profile: Profile, sections: Sequence[Section], most: int) ->
         sentences=tuple(analysis.profile_sentences(profile)),
         findings=tuple(found[:MOST_FINDINGS]),
         more_findings=max(0, len(found) - MOST_FINDINGS),
-        grids=(_totals(totals, most),) if totals else (),
+        grids=(_totals(totals, most, anchors),) if totals else (),
     )
 
 
@@ -80,10 +85,10 @@ def facts(profile: Profile, chip: Chip | None) -> Iterator[Fact]:
         yield Fact(label="chip", value=chip.name, origin=chip.source)
 
 
-def _totals(totals: list[KernelTotal], most: int) -> Grid:
+def _totals(totals: list[KernelTotal], most: int, anchors: Mapping[str, str]) -> Grid:
     rows = [
         (
-            text_cell(total.name),
+            text_cell(total.name, link=anchors.get(total.name, "")),
             number_cell(total.launches),
             number_cell(
                 total.gm_bytes,

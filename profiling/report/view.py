@@ -19,11 +19,13 @@ class Cell:
         text: what is shown.
         order: what the column is sorted by; the text where it is None.
         origin: evidence, file and line of a number, shown when one points at it.
+        link: the anchor of the section that says more; empty when there is none.
     """
 
     text: str
     order: float | None = None
     origin: str = ""
+    link: str = ""
 
 
 RowOfCells: TypeAlias = tuple[Cell, ...]
@@ -129,9 +131,9 @@ class Page:
     notes: tuple[Note, ...]
 
 
-def text_cell(text: object, origin: str = "") -> Cell:
+def text_cell(text: object, origin: str = "", link: str = "") -> Cell:
     """A cell without a number."""
-    return Cell(text=str(text), origin=origin)
+    return Cell(text=str(text), origin=origin, link=link)
 
 
 def number_cell(value: float | None, shown: str = "", origin: str = "") -> Cell:

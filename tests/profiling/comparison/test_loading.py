@@ -31,6 +31,7 @@ def test_launches_of_msprof_op(tmp_path: Path) -> None:
     (where,) = found.where.values()
     assert where.endswith("rms/0/OpBasicInfo.csv:2")
     assert found.conditions.missing and "baseline" not in found.conditions.missing
+    assert "2 of 2 launches ran below 95% of the rated clock" in found.remarks[0]
 
 
 def test_tasks_are_known_by_name_shape_and_dtype(tmp_path: Path) -> None:

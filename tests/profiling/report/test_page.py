@@ -80,10 +80,12 @@ def test_it_loads_nothing(tmp_path: Path) -> None:
     assert "http-equiv" in read.named("meta")[3]
 
 
-def test_identifiers_are_unique(tmp_path: Path) -> None:
+def test_links_lead_to_one_place(tmp_path: Path) -> None:
     read = Reader(render(build(profile(tmp_path, dict(fixtures.ALL)), COMPLETE)))
     found = [a["id"] for _, a in read.tags if "id" in a]
     assert len(found) == len(set(found))
+    links = {str(a["href"]) for a in read.named("a")}
+    assert "#kernel-0" in links and links <= {f"#{identifier}" for identifier in found}
 
 
 def test_the_first_line_says_which_conditions_are_missing(tmp_path: Path) -> None:
