@@ -22,8 +22,7 @@ def read_attention(keys: Keys, hidden_size: int, window: int) -> Attention:
 
 def _heads(keys: Keys, hidden_size: int, window: int) -> Attention:
     q_heads = keys.integer("num_attention_heads")
-    as_queries = q_heads if keys.family.kv_heads == "as queries" else None
-    kv_heads = keys.integer("num_key_value_heads", as_queries)
+    kv_heads = _kv_heads(keys, q_heads)
     _require_multiple(keys, q_heads, kv_heads)
     head_dim = keys.integer("head_dim", _even_head_dim(keys, hidden_size, q_heads))
     bias = keys.flag(keys.family.qkv_bias)
@@ -56,6 +55,13 @@ def _heads(keys: Keys, hidden_size: int, window: int) -> Attention:
         prefill_value_dim=head_dim,
         window=window,
     )
+
+
+def _kv_heads(keys: Keys, q_heads: int) -> int:
+    if keys.family.kv_heads == "by multi_query":
+        return 1 if keys.fields.boolean("multi_query", True) else q_heads
+    as_queries = q_heads if keys.family.kv_heads == "as queries" else None
+    return keys.integer("num_key_value_heads", as_queries)
 
 
 def _latent(keys: Keys, hidden_size: int, window: int) -> Attention:

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from ascend_infer.estimates.models.family import MLP_BIAS, USE_BIAS, Family, When
 
+#: Keys of GPT-2 and of what was made from it.
+_GPT2_KEYS = {
+    "hidden_size": "n_embd",
+    "num_hidden_layers": "n_layer",
+    "num_attention_heads": "n_head",
+    "intermediate_size": "n_inner",
+    "max_position_embeddings": "n_positions",
+}
+
 DENSE: tuple[Family, ...] = (
     Family(names=("llama",), mlp_bias=MLP_BIAS),
     Family(
@@ -26,7 +35,14 @@ DENSE: tuple[Family, ...] = (
         defaults={"sliding_window": 4096},
     ),
     Family(
-        names=("qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"),
+        names=(
+            "qwen2",
+            "qwen2_vl",
+            "qwen2_vl_text",
+            "qwen2_5_vl",
+            "qwen2_5_vl_text",
+            "qwen2_5_omni_text",
+        ),
         qkv_bias=True,
         o_bias=False,
         windows="upper",
@@ -193,12 +209,19 @@ DENSE: tuple[Family, ...] = (
         tied=True,
         width_multiple=4,
         learned_positions="n_positions",
-        renamed={
-            "hidden_size": "n_embd",
-            "num_hidden_layers": "n_layer",
-            "num_attention_heads": "n_head",
-            "intermediate_size": "n_inner",
-            "max_position_embeddings": "n_positions",
-        },
+        renamed=_GPT2_KEYS,
+    ),
+    Family(
+        names=("gpt_bigcode",),
+        norm="layer",
+        qkv_bias=True,
+        o_bias=True,
+        mlp="plain",
+        mlp_bias=True,
+        tied=True,
+        kv_heads="by multi_query",
+        width_multiple=4,
+        learned_positions="n_positions",
+        renamed=_GPT2_KEYS,
     ),
 )

@@ -32,7 +32,7 @@ MOE: tuple[Family, ...] = (
         refused=("use_sliding_window",),
     ),
     Family(
-        names=("qwen3_moe", "qwen3_vl_moe_text"),
+        names=("qwen3_moe", "qwen3_vl_moe_text", "qwen3_omni_moe_text"),
         qk_norm="head",
         experts=ExpertKeys(layers="sparse_step"),
         kv_heads="stated",

@@ -54,7 +54,8 @@ class Family:
     indexer: whether an indexer chooses the tokens that a query attends to.
     mlp: `gated` (gate, up, down) or `plain` (up, down).
     windows: which layers have a sliding window, a rule of `models.windows`; pattern: its period.
-    kv_heads: what a missing num_key_value_heads means: as many as query heads, or an error.
+    kv_heads: what a missing num_key_value_heads means: as many as query heads, or an error; or a
+    key of its own decides between one head and as many.
     defaults: values of the model class on which published configurations rely.
     width_multiple: MLP width over hidden size where the configuration leaves it out; 0 is an error.
     learned_positions: key of how many position vectors are parameters.
@@ -77,7 +78,7 @@ class Family:
     experts: ExpertKeys | None = None
     tied: bool = False
     head_bias: Flag = False
-    kv_heads: Literal["as queries", "stated"] = "as queries"
+    kv_heads: Literal["as queries", "stated", "by multi_query"] = "as queries"
     windows: Literal["never", "always", "types", "upper", "chunks", "if switched on"] = "never"
     pattern: int = 0
     width_multiple: int = 0

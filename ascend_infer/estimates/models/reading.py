@@ -18,7 +18,7 @@ from ascend_infer.model.fields import Fields
 from kernels_npu.errors import UnsupportedError
 
 #: Where configurations of multimodal models keep their language part.
-_NESTED = ("text_config", "llm_config", "language_config")
+_NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 #: Keys of layers that keep a state instead of keys and values.
 _RECURRENT = (
     "linear_num_value_heads",
@@ -44,9 +44,7 @@ def read_decoder(values: Mapping[str, Any], origin: str = "config.json") -> Deco
         UnsupportedError: AI-EST-004 for an architecture that the estimates do not cover.
     """
     outer = Fields(values=values, origin=origin)
-    nested = next((key for key in _NESTED if outer.get(key) is not None), None)
-    inner = values if nested is None else outer.mapping(nested) or {}
-    fields = Fields(values=inner, origin=origin if nested is None else f"{origin}, {nested}")
+    fields, nested = _language_part(outer)
     family = _family(fields)
     keys = Keys(fields=fields, family=family)
     keys.refuse()
@@ -83,6 +81,15 @@ def read_decoder(values: Mapping[str, Any], origin: str = "config.json") -> Deco
         max_context=_max_context(keys),
         notes=tuple(_notes(keys, outer, nested)),
     )
+
+
+def _language_part(outer: Fields) -> tuple[Fields, str]:
+    """The innermost part that is about language, and the keys that lead to it."""
+    fields, path = outer, ""
+    while (key := next((k for k in _NESTED if fields.get(k) is not None), None)) is not None:
+        path = f"{path}.{key}" if path else key
+        fields = Fields(values=fields.mapping(key) or {}, origin=f"{outer.origin}, {path}")
+    return fields, path
 
 
 def _vocabulary(name: str, vocab_size: int, hidden_size: int, *, bias: bool) -> Matrix:
@@ -132,9 +139,9 @@ def _max_context(keys: Keys) -> int:
     return keys.integer("max_position_embeddings") if keys.fields.get(name) else 0
 
 
-def _notes(keys: Keys, outer: Fields, nested: str | None) -> list[str]:
+def _notes(keys: Keys, outer: Fields, nested: str) -> list[str]:
     notes = []
-    if nested is not None:
+    if nested:
         notes.append(f"the language part ({nested}) only; encoders of images or sound are left out")
     if keys.used_defaults:
         stated = ", ".join(f"{key} {value:,}" for key, value in keys.used_defaults.items())

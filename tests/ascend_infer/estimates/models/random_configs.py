@@ -55,7 +55,12 @@ def random_config(model_type: str, seed: int) -> dict[str, Any]:
         config["layer_types"] = [draw.choice(kinds) for _ in range(layers)]
     if family.learned_positions:
         config[family.learned_positions] = 64
-    if model_type in ("gpt_neox", "gpt2", "phi", "cohere2") or family.attention == "latent":
+    if model_type == "gpt_bigcode":
+        config["multi_query"] = draw.random() < 0.5
+    if (
+        model_type in ("gpt_neox", "gpt2", "gpt_bigcode", "phi", "cohere2")
+        or family.attention == "latent"
+    ):
         del config["head_dim"]  # of which these know nothing
     if model_type in ("gpt_neox", "gpt2"):
         config["num_key_value_heads"] = heads

@@ -110,6 +110,19 @@ CARDS: dict[str, tuple[float, dict[str, Any]]] = {
         32.0,
         config("exaone4", 64, 5120, 27392, 40, 8, 102400, sliding_window=4096, head_dim=128),
     ),
+    "StarCoder": (
+        15.5,
+        {
+            "model_type": "gpt_bigcode",
+            "n_embd": 6144,
+            "n_layer": 40,
+            "n_head": 48,
+            "n_inner": 24576,
+            "n_positions": 8192,
+            "vocab_size": 49152,
+            "multi_query": True,
+        },
+    ),
     "GPT-2": (
         0.124,
         {

@@ -89,6 +89,15 @@ def test_of_multimodal_models_the_language_part_counts(key: str) -> None:
     assert code_of({"model_type": "llava", key: {}}) == "AI-MODEL-001"
 
 
+def test_parts_of_parts_are_found() -> None:
+    omni = {"model_type": "omni", "thinker_config": {"model_type": "x", "text_config": LLAMA}}
+    decoder = read_decoder(omni)
+    assert weight_ledger(decoder) == weight_ledger(read_decoder(LLAMA))
+    assert "thinker_config.text_config" in decoder.notes[0]
+    with pytest.raises(AscendInferError, match=r"thinker_config\.text_config"):
+        read_decoder({"thinker_config": {"text_config": {"model_type": "llama"}}})
+
+
 def test_defaults_on_which_published_files_rely_are_said() -> None:
     """Gemma 3 4B states neither heads nor vocabulary."""
     text = {
