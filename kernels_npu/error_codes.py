@@ -6,7 +6,8 @@ accesses, INIT uninitialised data, BOUND out of bounds, DEV simulated device, CA
 STREAM stream order, OP operators and their registry, GRAPH decode graphs, VERIFY failed
 verification, PROF profiling, BENCH measurements and metrics, SERVE serving simulation, QUANT
 quantisation arithmetic, MOE dispatch of mixtures of experts, MODEL configs, weights and tokenizers,
-EST estimates, CLI the command line, LINT files that lint looks at, DBG debugging, ENV installation.
+EST estimates, VLLM the plugin of vLLM, CLI the command line, LINT files that lint looks at, DBG
+debugging, ENV installation.
 """
 
 from __future__ import annotations
@@ -82,6 +83,8 @@ CODES: dict[str, str] = {
     "AI-EST-004": "The estimates do not cover the layers of a model's architecture.",
     "AI-EST-005": "No known model, configuration file or folder has this name.",
     "AI-EST-006": "A sweep is written wrongly or has too many points.",
+    "AI-VLLM-001": "A switch of the vLLM plugin has a wrong value.",
+    "AI-VLLM-002": "An operator that was asked for cannot be replaced in this vllm-ascend.",
     "AI-CLI-001": "An option has a value outside its range.",
     "AI-CLI-002": "The device asked for is not available in this installation.",
     "AI-CLI-003": "Two options contradict each other.",

@@ -50,6 +50,7 @@ FAMILIES = {
     "MOE": "Dispatch of mixtures of experts",
     "MODEL": "Configs, weights and tokenizers",
     "EST": "Estimates",
+    "VLLM": "The plugin of vLLM",
     "CLI": "The command line",
     "LINT": "Files that lint looks at",
     "DBG": "Debugging kernels",

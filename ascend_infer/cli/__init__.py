@@ -101,6 +101,7 @@ def _parser() -> _Parser:
         serving,
         simulate,
         verify,
+        vllm,
     )
 
     parser = _Parser(
@@ -121,6 +122,7 @@ def _parser() -> _Parser:
         bench,
         estimate,
         serving,
+        vllm,
         diagnose,
     ):
         module.add_command(commands)

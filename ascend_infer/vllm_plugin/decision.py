@@ -1,0 +1,61 @@
+"""Whether an operator is replaced in this process: asked for, and known to fit the host."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from ascend_infer.vllm_plugin import calls
+from ascend_infer.vllm_plugin.host import installed
+from ascend_infer.vllm_plugin.settings import OnRefusal, Settings, from_config, from_environment
+from kernels_npu.errors import EnvironmentProblem
+
+
+class Decision:
+    """What is decided of each operator, once; `settings` as soon as they are known."""
+
+    def __init__(self) -> None:
+        self.settings: Settings | None = from_environment()
+        self._config_seen = False
+
+    def learn(self, vllm_config: Any) -> None:
+        """Take the switches of a server's configuration where the environment has none."""
+        if vllm_config is not None and (
+            self.settings is None or self.settings.source != "environment"
+        ):
+            self.settings = from_config(vllm_config)
+
+    def replaces(self, op: str) -> bool:
+        """Whether `op` is ours.
+
+        Raises:
+            EnvironmentProblem: AI-VLLM-002 where it was asked for, cannot be, and `on_refusal` is
+                "stop".
+        """
+        settings = self.settings
+        if settings is None or op not in settings.ops:
+            return False
+        reason = refusal(op)
+        if reason is None:
+            return True
+        if settings.on_refusal is OnRefusal.STOP:
+            raise EnvironmentProblem(
+                "AI-VLLM-002",
+                f"{op} cannot be replaced: {reason}",
+                rule="a host whose text nobody has looked at is not changed",
+                fix="install a supported pair of vLLM and vllm-ascend, or leave the operator out",
+            )
+        calls.warn(op, reason)
+        return False
+
+
+@functools.cache
+def refusal(op: str) -> str | None:
+    """Why this host's `op` is not replaced."""
+    return installed().refusal(op)
+
+
+@functools.cache
+def decision() -> Decision:
+    """The decision of this process."""
+    return Decision()

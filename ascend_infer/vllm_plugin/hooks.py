@@ -1,0 +1,106 @@
+"""Where the plugin takes hold of the host: two of its functions are wrapped, once.
+
+The choice of the attention back end is a function of the platform that returns a name; the table of
+operators is filled by a function that each worker calls before the model is built. A plugin that
+registers operators under the host's names instead is refused by vLLM, whoever comes first.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+from ascend_infer.vllm_plugin import calls
+from ascend_infer.vllm_plugin.decision import decision
+from ascend_infer.vllm_plugin.host import installed
+from ascend_infer.vllm_plugin.settings import from_environment
+
+HOST_BACKEND = "vllm_ascend.attention.attention_v1.AscendAttentionBackend"
+OUR_BACKEND = "ascend_infer.vllm_plugin.attention.Backend"
+_MARK = "_ascend_infer_wraps"
+
+
+def install() -> None:
+    """Wrap what is not wrapped yet; nothing where the environment switches all off."""
+    settings = from_environment()
+    if settings is not None and not settings.ops:
+        return
+    if installed().package is None:
+        return
+    from vllm_ascend import utils
+    from vllm_ascend.platform import NPUPlatform
+
+    if not hasattr(NPUPlatform.get_attn_backend_cls, _MARK):
+        wrapped = _choosing(NPUPlatform.get_attn_backend_cls.__func__)
+        NPUPlatform.get_attn_backend_cls = classmethod(wrapped)
+    if not hasattr(utils.register_ascend_customop, _MARK):
+        utils.register_ascend_customop = _registering(utils.register_ascend_customop)
+    worker = sys.modules.get("vllm_ascend.worker.worker")
+    if worker is not None:  # it has the name already
+        worker.register_ascend_customop = utils.register_ascend_customop  # type: ignore[attr-defined]
+
+
+def is_installed() -> bool:
+    """Whether the host's functions are wrapped in this process."""
+    utils = sys.modules.get("vllm_ascend.utils")
+    return utils is not None and hasattr(utils.register_ascend_customop, _MARK)
+
+
+def _choosing(choose: Any) -> Any:
+    @functools.wraps(choose)
+    def get_attn_backend_cls(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        name = choose(cls, *args, **kwargs)
+        if name != HOST_BACKEND:
+            return name
+        decision().learn(_current_config())
+        return OUR_BACKEND if decision().replaces("attention") else name
+
+    setattr(get_attn_backend_cls, _MARK, choose)
+    return get_attn_backend_cls
+
+
+def _registering(register: Any) -> Any:
+    @functools.wraps(register)
+    def register_ascend_customop(vllm_config: Any = None) -> None:
+        register(vllm_config)
+        decision().learn(vllm_config if vllm_config is not None else _current_config())
+        ours = [op for op in ("rms_norm", "rotary_embedding") if decision().replaces(op)]
+        if ours:
+            from ascend_infer.vllm_plugin.layers import replace
+
+            replace(ours)
+        _announce(ours)
+
+    setattr(register_ascend_customop, _MARK, register)
+    return register_ascend_customop
+
+
+@functools.cache
+def _log(text: str) -> None:
+    calls.logger.info(text)
+
+
+def _announce(ours: list[str]) -> None:
+    settings = decision().settings
+    if settings is None or not settings.ops:
+        return
+    every = ours + (["attention"] if decision().replaces("attention") else [])
+    _log(
+        f"ascend-infer: {', '.join(every) or 'nothing'} replaced in vllm-ascend "
+        f"{installed().vllm_ascend} (asked for in {settings.source})"
+    )
+    if ours:
+        _log(
+            "ascend-infer: the host's fusions around RMSNorm and rotary embedding look for the "
+            "operators of torch_npu and do not find ours"
+        )
+
+
+def _current_config() -> Any:
+    from vllm.config import get_current_vllm_config
+
+    try:
+        return get_current_vllm_config()
+    except AssertionError:  # there is none outside of an engine
+        return None

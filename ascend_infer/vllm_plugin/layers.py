@@ -1,0 +1,116 @@
+"""RMSNorm and rotary embedding as subclasses of the host's classes, in the host's own table.
+
+Weights, biases and caches stay the host's. Whether a layer is ours is decided when it is built, so
+that the traced code has no branch that depends on the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from ascend_infer.vllm_plugin import calls, torch_operators
+from kernels_npu import ops
+from kernels_npu.errors import UnsupportedError
+from kernels_npu.requirements import hidden_size
+
+_DTYPES = (torch.float16, torch.bfloat16)
+#: The elements that a rotation needs a multiple of, by style: half split and interleaved.
+_STEPS = {True: 32, False: 16}
+
+
+def replace(names: Iterable[str]) -> None:
+    """Put our subclasses into vLLM's table of operators, once."""
+    from vllm.model_executor.custom_op import op_registry_oot
+
+    makers = {"rms_norm": ("RMSNorm", _rms_norm), "rotary_embedding": ("RotaryEmbedding", _rotary)}
+    for name in names:
+        key, make = makers[name]
+        host = op_registry_oot[key]
+        if not hasattr(host, "ascend_infer_reason"):
+            ours = make(host)
+            ours.name = key
+            op_registry_oot[key] = ours
+
+
+def _rms_norm(host: Any) -> Any:
+    class AscendInferRMSNorm(host):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.ascend_infer_reason = rms_norm_reason(self)
+            calls.built("rms_norm", self.ascend_infer_reason)
+
+        def forward_oot(self, x: torch.Tensor, residual: torch.Tensor | None = None) -> Any:
+            if self.ascend_infer_reason is not None:
+                return super().forward_oot(x, residual)
+            weight, eps = self.weight, self.variance_epsilon
+            rows = x.reshape(-1, x.shape[-1]).contiguous()
+            if residual is None:
+                return ops.rms_norm(rows, weight, eps).view(x.shape)
+            residual = torch.ops.vllm.maybe_chunk_residual(x, residual)
+            out, total = torch_operators.add_rms_norm(
+                rows, residual.reshape(rows.shape), weight, eps
+            )
+            return out.view(x.shape), total.view(residual.shape)
+
+    AscendInferRMSNorm.ascend_infer_reason = None
+    return AscendInferRMSNorm
+
+
+def rms_norm_reason(layer: Any) -> str | None:
+    """Why a layer keeps the host's RMSNorm; None where ours serves."""
+    if getattr(layer, "bias", None) is not None:
+        return "the norm has a bias"
+    if getattr(layer, "variance_size_override", None) is not None:
+        return "the variance is over a part of the row"
+    weight = getattr(layer, "weight", None)
+    if weight is None or not getattr(layer, "has_weight", True):
+        return "the norm has no weight"
+    if weight.dtype not in _DTYPES:
+        return f"the weight is {weight.dtype}"
+    try:
+        hidden_size("rms_norm", weight.shape[0])
+    except UnsupportedError as error:
+        return str(error.what)
+    return None
+
+
+def _rotary(host: Any) -> Any:
+    class AscendInferRotaryEmbedding(host):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.ascend_infer_reason = rotary_reason(self)
+            calls.built("rotary_embedding", self.ascend_infer_reason)
+
+        def forward_oot(
+            self,
+            positions: torch.Tensor,
+            query: torch.Tensor,
+            key: torch.Tensor | None,
+            offsets: torch.Tensor | None = None,
+            is_neox_style_override: bool | None = None,
+        ) -> Any:
+            neox = self.is_neox_style if is_neox_style_override is None else is_neox_style_override
+            usual = neox == self.is_neox_style and offsets is None and key is not None
+            if self.ascend_infer_reason is not None or not usual or query.dtype not in _DTYPES:
+                return super().forward_oot(positions, query, key, offsets, is_neox_style_override)
+            return torch_operators.rotary_embedding(
+                positions, query, key, self.cos_sin_cache, self.head_size, not neox
+            )
+
+    AscendInferRotaryEmbedding.ascend_infer_reason = None
+    return AscendInferRotaryEmbedding
+
+
+def rotary_reason(layer: Any) -> str | None:
+    """Why a layer keeps the host's rotary embedding; None where ours serves."""
+    if getattr(layer, "use_mtp", False):
+        return "drafts of multi-token prediction gather their positions"
+    step = _STEPS[bool(layer.is_neox_style)]
+    if layer.rotary_dim % step:
+        return f"{layer.rotary_dim} rotated elements are not a multiple of {step}"
+    if layer.head_size % 16 or layer.head_size > 256:
+        return f"heads of {layer.head_size} elements are not a multiple of 16 up to 256"
+    return None

@@ -1,0 +1,95 @@
+"""Whether the host's functions that we wrap or stand in for are the ones that we know.
+
+A function is known by the hash of its text, read from the host's files: nothing of the host is
+imported. A difference may be harmless; nobody has looked at it, so attention is left to the host.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Release -> definition -> hash of its text; scripts/vllm_pins.py writes it.
+PINNED = Path(__file__).with_name("pinned_hashes.json")
+#: What each operator depends on, as `file:qualified name` below the host's package.
+DEPENDS = {
+    "rms_norm": (
+        "utils.py:register_ascend_customop",
+        "ops/layernorm.py:AscendRMSNorm.forward_oot",
+    ),
+    "rotary_embedding": (
+        "utils.py:register_ascend_customop",
+        "ops/rotary_embedding.py:AscendRotaryEmbedding.forward_oot",
+    ),
+    "attention": (
+        "platform.py:NPUPlatform.get_attn_backend_cls",
+        "attention/attention_v1.py:AscendAttentionBackend",
+        "attention/attention_v1.py:AscendAttentionState",
+        "attention/attention_v1.py:AscendMetadata",
+        "attention/attention_v1.py:AscendAttentionMetadataBuilder.get_cudagraph_support",
+        "attention/attention_v1.py:AscendAttentionMetadataBuilder.build",
+        "attention/attention_v1.py:AscendAttentionMetadataBuilder.build_for_graph_capture",
+        "attention/attention_v1.py:AscendAttentionBackendImpl.__init__",
+        "attention/attention_v1.py:AscendAttentionBackendImpl.forward",
+        "attention/attention_v1.py:AscendAttentionBackendImpl.forward_impl",
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Something of the host that is not what we know; `found` is None where there is none."""
+
+    what: str
+    expected: str
+    found: str | None
+
+    def __str__(self) -> str:
+        if self.found is None:
+            return f"{self.what} is not there"
+        return f"{self.what} has another text (hash {self.found}, known {self.expected})"
+
+
+def differences(package: Path, version: str, op: str) -> list[Difference]:
+    """What of a host's `version`, whose files are below `package`, is not as `op` knows it."""
+    known = pinned()[version]
+    found = ((what, text_hash(package, what)) for what in DEPENDS[op])
+    return [
+        Difference(what=what, expected=known[what], found=digest)
+        for what, digest in found
+        if digest != known[what]
+    ]
+
+
+@functools.cache
+def pinned() -> dict[str, dict[str, str]]:
+    """The hashes that are known, by release."""
+    hashes: dict[str, dict[str, str]] = json.loads(PINNED.read_text(encoding="utf-8"))
+    return hashes
+
+
+def text_hash(package: Path, what: str) -> str | None:
+    """Twelve hexadecimal digits of a definition's text; None where there is none."""
+    file, _, name = what.partition(":")
+    try:
+        text = (package / file).read_text(encoding="utf-8")
+        node: ast.AST | None = ast.parse(text)
+    except (OSError, SyntaxError, ValueError):
+        return None
+    for part in name.split("."):
+        node = _child(node, part)
+    segment = ast.get_source_segment(text, node) if node is not None else None
+    if segment is None:
+        return None
+    lines = "\n".join(line.rstrip() for line in segment.splitlines())
+    return hashlib.sha256(lines.encode()).hexdigest()[:12]
+
+
+def _child(node: ast.AST | None, name: str) -> ast.AST | None:
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    body = getattr(node, "body", ())
+    return next((c for c in body if isinstance(c, definitions) and c.name == name), None)

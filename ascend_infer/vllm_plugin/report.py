@@ -1,0 +1,56 @@
+"""The plugin's state as data: what `ascend-infer vllm status` prints."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import Any
+
+from ascend_infer.vllm_plugin import calls
+from ascend_infer.vllm_plugin.decision import decision, refusal
+from ascend_infer.vllm_plugin.hooks import is_installed
+from ascend_infer.vllm_plugin.host import SUPPORTED, installed
+from ascend_infer.vllm_plugin.settings import OPS
+
+ENTRY_POINT_GROUP, ENTRY_POINT = "vllm.general_plugins", "ascend_infer"
+
+
+def report() -> dict[str, Any]:
+    """JSON-ready; of the process that asks, not of its server's others."""
+    host, settings = installed(), decision().settings
+    asked = settings.ops if settings is not None else frozenset()
+    return {
+        "host": {
+            "vllm": host.vllm,
+            "vllm_ascend": host.vllm_ascend,
+            "supported": list(SUPPORTED),
+        },
+        "entry_point": _entry_point(),
+        "asked_in": settings.source if settings is not None else "default",
+        "on_refusal": settings.on_refusal.value if settings is not None else "host",
+        "ops": {
+            op: {
+                "asked": op in asked,
+                "refusal": refusal(op),
+                "differences": [str(found) for found in host.differences(op)],
+            }
+            for op in OPS
+        },
+        "hooks_installed": is_installed(),
+        **calls.as_json(),
+        "launches": _launches(),
+    }
+
+
+def _entry_point() -> bool:
+    """Whether vLLM will find the plugin."""
+    group = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
+    return any(point.name == ENTRY_POINT for point in group)
+
+
+def _launches() -> dict[str, int]:
+    """Kernel launches by operator and who served them; nothing where no kernel was loaded."""
+    import sys
+
+    registry = sys.modules.get("kernels_npu.registry")
+    counts = registry.launch_counts() if registry is not None else {}
+    return {f"{op} ({who})": count for (op, who), count in sorted(counts.items())}

@@ -1,0 +1,41 @@
+"""Pin the text of another release of vllm-ascend: ascend_infer/vllm_plugin/pinned_hashes.json.
+
+    python scripts/vllm_pins.py 0.23.0.post1=FOLDER ...
+
+FOLDER holds an unpacked wheel or source distribution of that release. Releases that are not named
+keep their hashes. Read what has changed before you pin it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from ascend_infer.vllm_plugin.pins import DEPENDS, PINNED, pinned, text_hash
+
+
+def hashes_of(package: Path) -> dict[str, str]:
+    """The hash of all that any operator depends on; ends the program where something is missing."""
+    found = {}
+    for what in sorted({what for depends in DEPENDS.values() for what in depends}):
+        digest = text_hash(package, what)
+        if digest is None:
+            raise SystemExit(f"{package} has no {what}")
+        found[what] = digest
+    return found
+
+
+def main(arguments: list[str]) -> None:
+    """Write the hashes of the releases that are named."""
+    pins = dict(pinned())
+    for argument in arguments:
+        version, _, folder = argument.partition("=")
+        pins[version] = hashes_of(Path(folder) / "vllm_ascend")
+    PINNED.write_text(json.dumps(pins, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,183 @@
+"""Both orders of loading, a second load, and off means untouched: on a host made of a few lines.
+
+Each case runs in a process of its own, as vLLM's processes are.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FILES = {
+    "vllm/__init__.py": "",
+    "vllm/config/__init__.py": """
+current = None
+def get_current_vllm_config():
+    assert current is not None
+    return current
+""",
+    "vllm/model_executor/__init__.py": "",
+    "vllm/model_executor/custom_op.py": "op_registry_oot = {}\n",
+    "vllm_ascend/__init__.py": "",
+    "vllm_ascend/platform.py": """
+class NPUPlatform:
+    @classmethod
+    def get_attn_backend_cls(cls, selected_backend, attn_selector_config, num_heads=None):
+        mla = attn_selector_config == "mla"
+        kind = "mla_v1.AscendMLABackend" if mla else "attention_v1.AscendAttentionBackend"
+        return "vllm_ascend.attention." + kind
+""",
+    "vllm_ascend/utils.py": """
+def register_ascend_customop(vllm_config=None):
+    from vllm.model_executor.custom_op import op_registry_oot
+    class AscendRMSNorm:
+        def __init__(self):
+            self.bias = None
+    class AscendRotaryEmbedding:
+        pass
+    if "RMSNorm" in op_registry_oot:
+        return
+    op_registry_oot.update(RMSNorm=AscendRMSNorm, RotaryEmbedding=AscendRotaryEmbedding)
+""",
+    "vllm_ascend/worker/__init__.py": "",
+    "vllm_ascend/worker/worker.py": """
+from vllm_ascend.utils import register_ascend_customop
+def start(config=None):
+    register_ascend_customop(config)
+""",
+    "vllm-0.23.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: vllm\nVersion: 0.23.0\n",
+    "vllm_ascend-0.23.0.dist-info/METADATA": (
+        "Metadata-Version: 2.1\nName: vllm-ascend\nVersion: 0.23.0\n"
+    ),
+}
+HEAD = """
+import json, sys
+from types import SimpleNamespace
+from ascend_infer.vllm_plugin import pins, host
+if {known}:
+    host.differences = lambda *_: []
+def chosen(kind="plain"):
+    from vllm_ascend.platform import NPUPlatform
+    return NPUPlatform.get_attn_backend_cls(None, kind)
+def table():
+    from vllm.model_executor.custom_op import op_registry_oot
+    return {{key: value.__name__ for key, value in op_registry_oot.items()}}
+from ascend_infer.vllm_plugin import register
+"""
+HOST = "vllm_ascend.attention.attention_v1.AscendAttentionBackend"
+OURS = "ascend_infer.vllm_plugin.attention.Backend"
+BOTH = {"RMSNorm": "AscendInferRMSNorm", "RotaryEmbedding": "AscendInferRotaryEmbedding"}
+NEITHER = {"RMSNorm": "AscendRMSNorm", "RotaryEmbedding": "AscendRotaryEmbedding"}
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs a program on the host; returns what it printed as JSON and its standard error."""
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    root = Path(__file__).parents[3]
+
+    def program(body: str, *, known: bool = True, status: int = 0, **variables: str) -> Any:
+        environment = {"PYTHONPATH": f"{tmp_path}:{root}", "PATH": "/usr/bin:/bin", **variables}
+        done = subprocess.run(
+            [sys.executable, "-c", HEAD.format(known=known) + body],
+            env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == status, done.stderr
+        return (json.loads(done.stdout) if done.stdout else None), done.stderr
+
+    return program
+
+
+REGISTER_FIRST = """
+register()
+from vllm_ascend.worker import worker
+worker.start()
+print(json.dumps([chosen(), chosen("mla"), table()]))
+"""
+HOST_IMPORTED_FIRST = """
+from vllm_ascend.worker import worker
+register()
+worker.start()
+print(json.dumps([chosen(), chosen("mla"), table()]))
+"""
+TWICE = """
+register(); register()
+from vllm_ascend.worker import worker
+worker.start(); register(); worker.start()
+from vllm_ascend import utils
+wraps = utils.register_ascend_customop._ascend_infer_wraps
+assert not hasattr(wraps, "_ascend_infer_wraps")
+from vllm.model_executor.custom_op import op_registry_oot
+assert op_registry_oot["RMSNorm"].__mro__[1].__name__ == "AscendRMSNorm"
+print(json.dumps([chosen(), chosen("mla"), table()]))
+"""
+
+
+@pytest.mark.parametrize("body", [REGISTER_FIRST, HOST_IMPORTED_FIRST, TWICE])
+def test_any_order_of_loading_replaces_once(run: Any, body: str) -> None:
+    mla = "vllm_ascend.attention.mla_v1.AscendMLABackend"
+    assert run(body, ASCEND_INFER_VLLM_OPS="all")[0] == [OURS, mla, BOTH]
+
+
+def test_operators_have_switches_of_their_own(run: Any) -> None:
+    chosen, _, table = run(REGISTER_FIRST, ASCEND_INFER_VLLM_OPS="rms_norm")[0]
+    assert chosen == HOST and table == {**NEITHER, "RMSNorm": "AscendInferRMSNorm"}
+    chosen, _, table = run(REGISTER_FIRST, ASCEND_INFER_VLLM_OPS="attention")[0]
+    assert chosen == OURS and table == NEITHER
+
+
+def test_the_servers_configuration_switches_too(run: Any) -> None:
+    body = """
+import vllm.config
+register()
+from vllm_ascend.worker import worker
+config = SimpleNamespace(additional_config={"ascend_infer": {"ops": ["attention", "rms_norm"]}})
+vllm.config.current = config
+first = chosen()
+worker.start(config)
+print(json.dumps([first, table()]))
+"""
+    chosen, table = run(body)[0]
+    assert chosen == OURS and table == {**NEITHER, "RMSNorm": "AscendInferRMSNorm"}
+    assert run(body, ASCEND_INFER_VLLM_OPS="off")[0] == [HOST, NEITHER]
+
+
+def test_off_changes_and_imports_nothing(run: Any) -> None:
+    body = """
+register()
+before = sorted(name for name in sys.modules if name.partition(".")[0] in ("torch", "vllm_ascend"))
+from vllm_ascend.worker import worker
+worker.start()
+loaded = [name for name in sys.modules if name.startswith("kernels_npu.")
+          and name not in ("kernels_npu.errors", "kernels_npu.error_codes")]
+print(json.dumps([before, loaded, chosen(), table()]))
+"""
+    assert run(body, ASCEND_INFER_VLLM_OPS="off")[0] == [[], [], HOST, NEITHER]
+    _, loaded, chosen, table = run(body)[0]  # not asked for: wrapped, and the host's all the same
+    assert (loaded, chosen, table) == ([], HOST, NEITHER)
+
+
+def test_an_unknown_host_serves_alone_and_loudly(run: Any) -> None:
+    found, err = run(REGISTER_FIRST, known=False, ASCEND_INFER_VLLM_OPS="all")
+    assert found == [HOST, "vllm_ascend.attention.mla_v1.AscendMLABackend", NEITHER]
+    for op in ("rms_norm", "rotary_embedding", "attention"):
+        assert f"the host's {op} serves" in err
+
+
+def test_an_unknown_host_can_be_refused(run: Any) -> None:
+    variables = {"ASCEND_INFER_VLLM_OPS": "all", "ASCEND_INFER_VLLM_ON_REFUSAL": "stop"}
+    _, err = run(REGISTER_FIRST, known=False, status=1, **variables)
+    assert "AI-VLLM-002: rms_norm cannot be replaced: " in err
+
+
+def test_a_wrong_switch_ends_the_process(run: Any) -> None:
+    _, err = run("register()", status=1, ASCEND_INFER_VLLM_OPS="rmsnorm")
+    assert "AI-VLLM-001" in err
