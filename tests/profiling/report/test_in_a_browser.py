@@ -34,8 +34,8 @@ document.title = told.join("|");
 """
 
 
-def written(folder: Path) -> Path:
-    fixtures.write(folder / "profile", dict(fixtures.ALL))
+def written(folder: Path, files: dict[str, str] = fixtures.ALL) -> Path:
+    fixtures.write(folder / "profile", files)
     page = folder / "report.html"
     html.write(build(read_profile(folder / "profile"), Conditions()), page)
     return page
@@ -71,7 +71,7 @@ def test_tables_sort_and_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_no_other_script_runs(tmp_path: Path) -> None:
-    page = written(tmp_path)
+    page = written(tmp_path, fixtures.FLAT)
     text = page.read_text().replace("</main>", "<script>document.title = 'run'</script></main>")
     page.write_text(text)
     seen = visit(page)

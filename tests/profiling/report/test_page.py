@@ -48,12 +48,18 @@ def profile(folder: Path, files: dict[str, str]) -> Profile:
     return read_profile(fixtures.write(folder, files))
 
 
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Page:
+    """The page of a folder with all kinds of files."""
+    return build(profile(tmp_path_factory.mktemp("all"), dict(fixtures.ALL)), COMPLETE)
+
+
 def anchors(page: Page) -> list[str]:
     return [section.anchor for section in page.sections]
 
 
-def test_every_kind_of_file_has_its_place(tmp_path: Path) -> None:
-    page = build(profile(tmp_path, dict(fixtures.ALL)), COMPLETE)
+def test_every_kind_of_file_has_its_place(everything: Page) -> None:
+    page = everything
     assert anchors(page)[:3] == ["summary", "roofline", "launches"]
     assert {"timeline-0", "kernels", "operators", "tables"} <= set(anchors(page))
     assert anchors(page)[-1] == "sources"
@@ -66,8 +72,8 @@ def test_every_kind_of_file_has_its_place(tmp_path: Path) -> None:
     assert "1.635556" not in text, "a simulator's time is not shown"
 
 
-def test_it_loads_nothing(tmp_path: Path) -> None:
-    read = Reader(render(build(profile(tmp_path, dict(fixtures.ALL)), COMPLETE)))
+def test_it_loads_nothing(everything: Page) -> None:
+    read = Reader(render(everything))
     assert {name for name, _ in read.tags} & {"svg", "table", "figure"}
     assert not {name for name, _ in read.tags} & {"link", "img", "iframe", "object", "embed"}
     addresses = [
@@ -80,8 +86,8 @@ def test_it_loads_nothing(tmp_path: Path) -> None:
     assert "http-equiv" in read.named("meta")[3]
 
 
-def test_links_lead_to_one_place(tmp_path: Path) -> None:
-    read = Reader(render(build(profile(tmp_path, dict(fixtures.ALL)), COMPLETE)))
+def test_links_lead_to_one_place(everything: Page) -> None:
+    read = Reader(render(everything))
     found = [a["id"] for _, a in read.tags if "id" in a]
     assert len(found) == len(set(found))
     links = {str(a["href"]) for a in read.named("a")}
