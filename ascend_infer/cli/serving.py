@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ascend_infer.cli import serving_options, serving_step
@@ -82,35 +84,43 @@ _OF_ARRIVALS = {
     "closed": ("concurrency", "think_ms"),
     "bursts": ("burst_size", "burst_every_s"),
 }
-_OF_DISTRIBUTIONS = ("requests", "arrivals", "prompt", "output", "prefixes", "prefix_tokens")
+_OF_DISTRIBUTIONS = (
+    "requests",
+    "arrivals",
+    "prompt",
+    "output",
+    "prefixes",
+    "prefix_tokens",
+    "seed",
+)
 
 
 def _refuse_ignored(arguments: argparse.Namespace) -> None:
-    """Options that something else given here would silently override."""
-    preset = {}
-    if arguments.preset:
-        from ascend_infer.serving_simulation.presets import PRESETS
+    """Options that say nothing beside what else is given."""
+    for beside, names in _without_effect(arguments):
+        given = [name for name in names if getattr(arguments, name) is not None]
+        if given:
+            shown = ", ".join("--" + name.replace("_", "-") for name in given)
+            raise UsageError(
+                "AI-CLI-003",
+                f"{shown} has no effect with {beside}",
+                rule="an option that has no effect is a mistake",
+                fix=f"leave out {shown}",
+            )
 
-        preset = dict(PRESETS[arguments.preset])
-    arrivals = arguments.arrivals or preset.get("arrivals", "at-once")
-    ignored = [
-        name
-        for kind, names in _OF_ARRIVALS.items()
-        if kind != arrivals or arguments.trace
-        for name in names
-    ]
+
+def _without_effect(arguments: argparse.Namespace) -> Iterator[tuple[str, Iterable[str]]]:
+    from ascend_infer.serving_simulation.presets import DEFAULTS, PRESETS
+
+    preset = PRESETS[arguments.preset] if arguments.preset else {}
+    arrivals = arguments.arrivals or preset.get("arrivals", DEFAULTS["arrivals"])
     if arguments.trace is not None:
-        ignored += _OF_DISTRIBUTIONS
-    given = [name for name in ignored if getattr(arguments, name) is not None]
-    if given:
-        other = "--trace" if arguments.trace is not None else f"--arrivals {arrivals}"
-        names = ", ".join("--" + name.replace("_", "-") for name in given)
-        raise UsageError(
-            "AI-CLI-003",
-            f"{names} say nothing beside {other}",
-            rule="an option that has no effect is a mistake",
-            fix=f"leave out {names}, or {other}",
-        )
+        yield "--trace", itertools.chain(_OF_DISTRIBUTIONS, *_OF_ARRIVALS.values())
+    for kind, names in _OF_ARRIVALS.items():
+        if kind != arrivals:
+            yield f"--arrivals {arrivals}", names
+    if arguments.buckets is None:
+        yield "steps that have no graph, which --buckets gives them", ("eager_ms",)
 
 
 def _workload(arguments: argparse.Namespace) -> Workload:
@@ -133,7 +143,7 @@ def _arrivals(arguments: argparse.Namespace) -> Arrivals:
     from ascend_infer.serving_simulation import AtOnce, Bursts, ClosedLoop, Poisson
 
     if arguments.arrivals == "closed":
-        clients = arguments.concurrency or arguments.slots
+        clients = arguments.concurrency or max(arguments.slots)
         return ClosedLoop(concurrency=clients, think=arguments.think_ms / 1e3)
     if arguments.arrivals == "bursts":
         return Bursts(size=arguments.burst_size, every=arguments.burst_every_s)
@@ -153,7 +163,6 @@ def _schedulers(arguments: argparse.Namespace) -> list[Scheduler]:
     from ascend_infer.serving_simulation import CacheRules, Scheduler
     from graphs.buckets import BucketPlan
 
-    slots = arguments.slots
     sizes = arguments.buckets
     cache = CacheRules(
         blocks=arguments.kv_blocks,
@@ -175,7 +184,7 @@ def _schedulers(arguments: argparse.Namespace) -> list[Scheduler]:
             buckets=None if sizes is None else BucketPlan.of(sizes, max_batch=slots),
             eager_seconds=arguments.eager_ms / 1e3,
         )
-        for name in names
+        for name, slots in itertools.product(names, dict.fromkeys(arguments.slots))
     ]
 
 

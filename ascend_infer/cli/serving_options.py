@@ -33,7 +33,7 @@ def _add_traffic(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--rate", type=float, metavar="R", help="poisson: requests per second")
     group.add_argument(
-        "--concurrency", type=whole(1), metavar="N", help="closed: clients (default: --slots)"
+        "--concurrency", type=whole(1), metavar="N", help="closed: clients (default: most --slots)"
     )
     group.add_argument(
         "--think-ms", type=float, metavar="MS", help="closed: between two requests (default: 0)"
@@ -81,7 +81,10 @@ def _add_scheduler(parser: argparse.ArgumentParser) -> None:
         help=f"{', '.join(BATCHINGS)}: which to compare on the same traffic (default: all three)",
     )
     group.add_argument(
-        "--slots", type=options.integer(1), metavar="N", help="sequences at a time (default: 8)"
+        "--slots",
+        type=options.integer_list(1),
+        metavar="LIST",
+        help="sequences at a time, each number with each batching (default: 8)",
     )
     group.add_argument(
         "--token-budget",

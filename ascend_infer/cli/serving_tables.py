@@ -10,6 +10,7 @@ from ascend_infer.serving_simulation import EVIDENCE, ServingResult, Slo, Worklo
 from profiling.summary import Summary, samples_needed
 
 _QUANTILES = (0.95, 0.99)
+_SCHEDULER = "batching, slots"
 
 
 def as_json(
@@ -45,14 +46,14 @@ def _latencies(results: Sequence[ServingResult]) -> None:
     rows = []
     for result in results:
         metrics = result.metrics
-        cells = [result.scheduler.batching]
+        cells = [result.scheduler.label]
         for summary in (metrics.ttft, metrics.tpot, metrics.itl):
             cells += _percentiles(summary)
         rows.append(cells)
     heads = [f"{m} {q}" for m in ("TTFT", "TPOT", "ITL") for q in ("p50", "p95", "p99")]
     output.print_table(
         "Latencies, ms (modelled)",
-        ("batching", *heads),
+        (_SCHEDULER, *heads),
         rows,
         note=f"a percentile takes samples beyond it: p95 {samples_needed(0.95)}, "
         f"p99 {samples_needed(0.99)}. TPOT: {results[0].metrics.definitions['tpot']}",
@@ -72,7 +73,7 @@ def _throughput(results: Sequence[ServingResult], slo: Slo) -> None:
         metrics = result.metrics
         rows.append(
             (
-                result.scheduler.batching,
+                result.scheduler.label,
                 f"{metrics.tokens_per_second:,.1f}",
                 f"{metrics.requests_per_second:,.3f}",
                 f"{metrics.goodput:,.3f} ({metrics.good_share:.1%})",
@@ -88,7 +89,7 @@ def _throughput(results: Sequence[ServingResult], slo: Slo) -> None:
     output.print_table(
         "Throughput per second (modelled), schedule (simulated)",
         (
-            *("batching", "tokens", "requests", "goodput (share)", "seconds", "decode steps"),
+            *(_SCHEDULER, "tokens", "requests", "goodput (share)", "seconds", "decode steps"),
             *("slot use", "busy", "refused"),
         ),
         rows,
@@ -103,7 +104,7 @@ def _cache(results: Sequence[ServingResult]) -> None:
         limit = "no limit" if cache.capacity is None else f"{cache.capacity:,}"
         rows.append(
             (
-                result.scheduler.batching,
+                result.scheduler.label,
                 limit,
                 f"{cache.peak:,}",
                 f"{cache.mean:,.1f}",
@@ -114,7 +115,7 @@ def _cache(results: Sequence[ServingResult]) -> None:
         )
     output.print_table(
         f"KV cache, blocks of {results[0].cache.block_size} tokens (simulated)",
-        ("batching", "blocks", "most in use", "mean", "preemptions", "tokens lost", "prefix hits"),
+        (_SCHEDULER, "blocks", "most in use", "mean", "preemptions", "tokens lost", "prefix hits"),
         rows,
     )
 
@@ -122,7 +123,7 @@ def _cache(results: Sequence[ServingResult]) -> None:
 def _padding(results: Sequence[ServingResult]) -> None:
     rows = [
         (
-            result.scheduler.batching,
+            result.scheduler.label,
             f"{result.padding.rows:,}",
             f"{result.padding.padded_rows:,}",
             f"{result.padding.waste:.1%}",
@@ -135,6 +136,6 @@ def _padding(results: Sequence[ServingResult]) -> None:
     if rows:
         output.print_table(
             "Decode graphs (simulated)",
-            ("batching", "rows", "padded rows", "padding", "too large for a graph", "mixed steps"),
+            (_SCHEDULER, "rows", "padded rows", "padding", "too large for a graph", "mixed steps"),
             rows,
         )

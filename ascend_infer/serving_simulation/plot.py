@@ -30,7 +30,7 @@ def plot(results: Sequence[ServingResult], path: Path) -> None:
     def draw(figure: Figure) -> None:
         batch, cache, latency = figure.subplots(3, 1)
         for result in results:
-            name = result.scheduler.batching
+            name = result.scheduler.label
             sample = result.over_time(_POINTS)
             _line(batch, sample["seconds"], sample["decoding"], name)
             _line(cache, sample["seconds"], sample["kv_blocks"], name)

@@ -111,6 +111,11 @@ class Scheduler:
             )
 
     @property
+    def label(self) -> str:
+        """What tells it from others that it is compared with."""
+        return f"{self.batching}, {self.slots}"
+
+    @property
     def assumptions(self) -> tuple[str, ...]:
         """The rules that figures rest on, in sentences."""
         sentences = [

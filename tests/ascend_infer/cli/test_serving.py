@@ -40,6 +40,15 @@ def test_a_preset_and_what_prevails_over_it(run: Any) -> None:
     assert run("--preset", "textbook")[1] == preset
 
 
+def test_each_number_of_slots_with_each_batching(run: Any) -> None:
+    _, found = run("--slots", "4,16,4", "--batching", "static,continuous", "--arrivals", "closed")
+    pairs = [(r["batching"], r["slots"]) for r in found["results"]]
+    assert pairs == [("static", 4), ("static", 16), ("continuous", 4), ("continuous", 16)]
+    assert found["traffic"]["load"] == "closed loop, 16 at a time"
+    seconds = [r["metrics"]["seconds"] for r in found["results"]]
+    assert seconds[0] > seconds[1] > seconds[3] and seconds[0] > seconds[2] > seconds[3]
+
+
 def test_the_chat_preset_fills_its_cache(run: Any) -> None:
     _, found = run("--preset", "chat")
     for result in found["results"]:
@@ -172,6 +181,7 @@ def test_a_trace_that_cannot_be_meant(run: Any, tmp_path: Path, text: str) -> No
         ("AI-CLI-003", ("--rate", "3")),
         ("AI-CLI-003", ("--arrivals", "poisson")),
         ("AI-CLI-003", ("--preset", "chat", "--burst-size", "3")),
+        ("AI-CLI-003", ("--eager-ms", "3")),
         ("AI-CLI-003", ("--trace", "x.csv", "--requests", "3")),
         ("AI-CLI-004", ("--trace", "no such file")),
         ("AI-CLI-001", ("--slo-ttft-ms", "-1")),
@@ -203,7 +213,7 @@ def test_a_trace_that_cannot_be_meant(run: Any, tmp_path: Path, text: str) -> No
         ("AI-SERVE-004", ("--watermark", "1")),
         ("AI-SERVE-004", ("--watermark", "nan")),
         ("AI-SERVE-004", ("--block-size", "100000")),
-        ("AI-SERVE-004", ("--eager-ms", "-1")),
+        ("AI-SERVE-004", ("--eager-ms", "-1", "--buckets", "8")),
         ("AI-CLI-003", ("--model", "qwen2.5-7b", "--step-ms", "3")),
         ("AI-CLI-003", ("--device", "910B3")),
         ("AI-CLI-003", ("--overhead-us", "3")),

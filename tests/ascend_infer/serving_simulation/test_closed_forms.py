@@ -161,7 +161,7 @@ def test_a_full_cache_preempts_and_recomputes() -> None:
 
 
 def preset(name: str, **changes: float) -> dict[str, ServingResult]:
-    options = PRESETS[name] | changes
+    options = PRESETS[name] | {"slots": PRESETS[name]["slots"][0]} | changes
     traffic = sampled(
         options["requests"],
         prompt=parse_lengths(options["prompt"]),
