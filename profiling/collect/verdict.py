@@ -21,7 +21,7 @@ from profiling.records.table import FileKind
 
 
 def collected(mode: Mode, profile: Profile | None) -> int:
-    """How many launches a profile holds; of a simulation, how many cores with instructions."""
+    """How many timed launches a profile holds; of a simulation, how many cores did something."""
     if profile is None:
         return 0
     if mode.evidence is Evidence.MODELLED:
@@ -29,7 +29,8 @@ def collected(mode: Mode, profile: Profile | None) -> int:
         return tables or sum(bool(trace.spans) for trace in profile.traces)
     if mode.application:
         return sum(len(tasks) for tasks in profile.tasks)
-    return sum(kernel.info is not None for kernel in profile.kernels)
+    infos = (kernel.info for kernel in profile.kernels)
+    return sum(info is not None and info.task_duration_us is not None for info in infos)
 
 
 def fault_of(
@@ -141,7 +142,7 @@ def _nothing(
     if not said.last:
         return AscendInferError(
             "AI-PROF-043",
-            f"neither the profiler nor the application printed a word, and {folder} has no data",
+            f"profiler and application printed not a word, and {folder} has no timed launch",
             rule="a collection leaves at least one launch",
             fix="run the application alone, and check that it launches a kernel",
         )
@@ -155,7 +156,7 @@ def _nothing(
         )
     return AscendInferError(
         "AI-PROF-043",
-        f"{folder} has no data of a launch, and no known reason was printed{_last(said)}",
+        f"{folder} has no timed launch, and no known reason was printed{_last(said)}",
         rule="a collection leaves at least one launch",
         fix="check that the application launches a kernel on this device",
     )

@@ -12,7 +12,7 @@ Variables:
     FAKE_MSPROF_VERSION   what --version prints (default: 26.0.0)
     FAKE_MSPROF_FAULT     crash: an error of the tool's own; silent: no word and no data;
                           headers: files without rows; half: files that end in the middle;
-                          hang: after the files
+                          untimed: tasks of unknown duration; hang: after the files
 """
 
 from __future__ import annotations
@@ -230,6 +230,8 @@ def cut(files: Mapping[str, str], fault: str) -> dict[str, str]:
     if fault == "headers":
         headers = {name: text.partition("\n")[0] + "\n" for name, text in files.items()}
         return {n: '{"traceEvents":[]}' if n.endswith(".json") else t for n, t in headers.items()}
+    if fault == "untimed":
+        return {name: text.replace(",12.250000,", ",NA,") for name, text in files.items()}
     if fault == "half":
         return {name: text[: len(text) * 2 // 3] for name, text in files.items()}
     return dict(files)

@@ -190,7 +190,7 @@ def test_an_application_that_crashes(tools: Path, program: str, why: str, mode: 
 def test_no_word_and_no_data(tools: Path, mode: str) -> None:
     error = error_of(run(mode=mode, fault="silent"))
     assert error.code == "AI-PROF-043"
-    assert "a word" in error.what
+    assert "not a word" in error.what
 
 
 def test_an_error_of_the_tools_own(tools: Path) -> None:
@@ -205,6 +205,7 @@ def test_an_error_of_the_tools_own(tools: Path) -> None:
     [
         ("op", "headers", "AI-PROF-044"),
         ("op", "half", "AI-PROF-044"),
+        ("op", "untimed", "AI-PROF-043"),
         ("simulator", "headers", "AI-PROF-042"),
         ("simulator", "half", "AI-PROF-044"),
         ("app", "half", "AI-PROF-044"),
