@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from ascend_infer.estimates.models.decoder import Attention
+from ascend_infer.estimates.models.indexers import Choice, read_indexer
 from ascend_infer.estimates.models.keys import Keys
 from ascend_infer.estimates.models.matrix import Matrix
-from ascend_infer.estimates.models.scan import Indexer
 from kernels_npu.errors import UsageError
 
 
-def read_attention(keys: Keys, hidden_size: int, window: int) -> Attention:
+def read_attention(keys: Keys, hidden_size: int, window: int, choice: Choice = "none") -> Attention:
     """The attention that the family's layers have, with a window of that many keys (0: none).
+
+    choice: where the tokens come from that a query attends to, if not all count.
 
     Raises:
         UsageError: AI-MODEL-001 (missing key), AI-MODEL-002 (absurd value).
     """
     if keys.family.attention == "latent":
-        return _latent(keys, hidden_size, window)
+        return _latent(keys, hidden_size, window, choice)
     return _heads(keys, hidden_size, window)
 
 
@@ -64,7 +66,7 @@ def _kv_heads(keys: Keys, q_heads: int) -> int:
     return keys.integer("num_key_value_heads", as_queries)
 
 
-def _latent(keys: Keys, hidden_size: int, window: int) -> Attention:
+def _latent(keys: Keys, hidden_size: int, window: int, choice: Choice) -> Attention:
     """Multi-head latent attention: one compressed vector and one rotated key per token."""
     heads = keys.integer("num_attention_heads")
     rank, rotated = keys.integer("kv_lora_rank"), keys.integer("qk_rope_head_dim")
@@ -94,7 +96,7 @@ def _latent(keys: Keys, hidden_size: int, window: int) -> Attention:
         q_rank = keys.integer("q_lora_rank")
         queries = (down("q_a_proj", q_rank), by_heads("q_b_proj", key_dim, q_rank))
         norms = rank + q_rank
-    indexer, chooses, index_norms = _indexer(keys, hidden_size)
+    indexer, chooses, index_norms = read_indexer(keys, hidden_size, choice)
     return Attention(
         matrices=(
             *queries,
@@ -114,23 +116,6 @@ def _latent(keys: Keys, hidden_size: int, window: int) -> Attention:
         window=window,
         indexer=indexer,
     )
-
-
-def _indexer(keys: Keys, hidden_size: int) -> tuple[Indexer | None, tuple[Matrix, ...], int]:
-    """What chooses tokens, its projections, and the elements of its norm; whole on every rank."""
-    if not keys.family.indexer:
-        return None, (), 0
-    heads, dim = keys.integer("index_n_heads"), keys.integer("index_head_dim")
-    shapes = (
-        ("wq_b", heads * dim, keys.integer("q_lora_rank")),
-        ("wk", dim, hidden_size),
-        ("weights_proj", heads, hidden_size),
-    )
-    matrices = tuple(
-        Matrix(name=f"indexer.{n}", operator=f"indexer.{n}", outputs=outputs, inputs=inputs)
-        for n, outputs, inputs in shapes
-    )
-    return Indexer(heads=heads, dim=dim, top_k=keys.integer("index_topk")), matrices, 2 * dim
 
 
 def _output(keys: Keys, hidden_size: int, heads: int, value_dim: int) -> Matrix:

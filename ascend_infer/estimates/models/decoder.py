@@ -63,7 +63,7 @@ class Attention:
             window=min(limits, default=0),
             gathers=index is not None,
         )
-        if index is None:
+        if index is None or index.shared:
             return (attention,)
         scores = Scan(
             name="indexer",

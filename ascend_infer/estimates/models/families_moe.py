@@ -62,7 +62,13 @@ MOE: tuple[Family, ...] = (
     Family(
         names=("deepseek_v32",),
         attention="latent",
-        indexer=True,
+        indexer="every layer",
+        experts=ExpertKeys(layers="types", shared_count="n_shared_experts"),
+    ),
+    Family(
+        names=("glm_moe_dsa",),
+        attention="latent",
+        indexer="some layers",
         experts=ExpertKeys(layers="types", shared_count="n_shared_experts"),
     ),
     Family(

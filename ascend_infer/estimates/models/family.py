@@ -51,7 +51,7 @@ class Family:
     norm: elements per normalised element: `rms` 1, `layer` 2 (weight and bias), `none` 0.
     norms: per layer. qk_norm: of queries and keys, `head` over each head with shared weights, `all`
     with a weight per element; qk_norm_if: key that switches it on.
-    indexer: whether an indexer chooses the tokens that a query attends to.
+    indexer: which layers choose the tokens that a query attends to, a rule of `models.indexers`.
     mlp: `gated` (gate, up, down) or `plain` (up, down).
     windows: which layers have a sliding window, a rule of `models.windows`; pattern: its period.
     kv_heads: what a missing num_key_value_heads means: as many as query heads, or an error; or a
@@ -71,7 +71,7 @@ class Family:
     qk_norm_if: When | None = None
     sinks: bool = False
     attention: Literal["heads", "latent"] = "heads"
-    indexer: bool = False
+    indexer: Literal["", "every layer", "some layers"] = ""
     mlp: Literal["gated", "plain"] = "gated"
     mlp_bias: Flag = False
     dense_width: str = "intermediate_size"

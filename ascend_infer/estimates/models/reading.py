@@ -10,6 +10,7 @@ from ascend_infer.estimates.models.attention import read_attention
 from ascend_infer.estimates.models.decoder import Decoder, Layer
 from ascend_infer.estimates.models.families import FAMILIES
 from ascend_infer.estimates.models.family import Family
+from ascend_infer.estimates.models.indexers import read_choices
 from ascend_infer.estimates.models.keys import Keys
 from ascend_infer.estimates.models.matrix import Matrix
 from ascend_infer.estimates.models.mlp import read_mlps
@@ -53,17 +54,18 @@ def read_decoder(values: Mapping[str, Any], origin: str = "config.json") -> Deco
     per_norm = _ELEMENTS[family.norm] * hidden_size
     mlps = read_mlps(keys, hidden_size, count)
     windows = read_windows(keys, count)
+    sights = tuple(zip(windows, read_choices(keys, count), strict=True))
     attentions = {
-        window: read_attention(keys, hidden_size, window) for window in dict.fromkeys(windows)
+        sight: read_attention(keys, hidden_size, *sight) for sight in dict.fromkeys(sights)
     }
     layers = tuple(
         Layer(
-            attention=attentions[window],
+            attention=attentions[sight],
             mlp=mlp,
             norms=family.norms,
             norm_elements=family.norms * per_norm,
         )
-        for window, mlp in zip(windows, mlps, strict=True)
+        for sight, mlp in zip(sights, mlps, strict=True)
     )
     tied = fields.boolean("tie_word_embeddings", outer.boolean("tie_word_embeddings", family.tied))
     positions = keys.integer(family.learned_positions) if family.learned_positions else 0

@@ -37,8 +37,10 @@ class Indexer:
     """What chooses the `top_k` tokens that a query attends to (DeepSeek sparse attention).
 
     Each token leaves one key of `dim` elements in the cache, which `heads` small queries score.
+    shared: the layer takes the choice of an earlier one, and has neither keys nor queries for it.
     """
 
     heads: int
     dim: int
     top_k: int
+    shared: bool = False

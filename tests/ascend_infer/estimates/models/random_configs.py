@@ -46,6 +46,15 @@ def random_config(model_type: str, seed: int) -> dict[str, Any]:
     if family.indexer:
         config |= {"index_n_heads": draw.choice([2, 4]), "index_head_dim": draw.choice([8, 16])}
         config |= {"index_topk": draw.choice([4, 64]), "q_lora_rank": 12}
+    if family.indexer == "some layers":
+        config |= draw.choice(
+            [
+                {},
+                {"index_topk_freq": 2, "index_skip_topk_offset": draw.randint(0, 3)},
+                {"index_topk_pattern": "".join(draw.choice("FS") for _ in range(layers))},
+                {"indexer_types": [draw.choice(["full", "shared"]) for _ in range(layers)]},
+            ]
+        )
     if family.windows in ("types", "always", "upper"):
         config["sliding_window"] = draw.choice([4, 16])
     if family.windows == "upper":
