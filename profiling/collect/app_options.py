@@ -44,4 +44,5 @@ APP = Mode(
     # What the reader reads: tables as text, of which summaries are CSV.
     fixed=("--type=text", "--summary-format=csv"),
     application="application",
+    counts="tasks",
 )

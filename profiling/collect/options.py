@@ -88,6 +88,7 @@ class Mode:
         application: the option that takes the application as one text; empty where it stands
             at the end of the line.
         evidence: of what it collects.
+        counts: what is counted to tell whether anything was collected.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Mode:
     inputs: tuple[str, ...] = ()
     application: str = ""
     evidence: Evidence = Evidence.NPU_MEASURED
+    counts: str = "launches"
 
     @property
     def by_name(self) -> Mapping[str, Option]:

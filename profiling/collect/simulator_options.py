@@ -64,4 +64,5 @@ SIMULATOR = Mode(
     ),
     inputs=("config", "export"),
     evidence=Evidence.MODELLED,
+    counts="cores",
 )

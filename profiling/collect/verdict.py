@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import signal
 from collections.abc import Iterator
-from fnmatch import fnmatchcase as fnmatch
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from kernels_npu.errors import AscendInferError
@@ -44,7 +44,7 @@ def fault_of(
 ) -> AscendInferError | None:
     """What is wrong with a collection; None when nothing is. Its data stay where they are."""
     count = collected(request.mode, profile)
-    kept = f"; what was collected is in {folder}: {count} launches" if count else ""
+    kept = f"; what was collected is in {folder} ({request.mode.counts}: {count})" if count else ""
     if ended.timed_out:
         return AscendInferError(
             "AI-PROF-041",
@@ -56,14 +56,14 @@ def fault_of(
         return AscendInferError(
             "AI-PROF-002",
             f"the profiler ended with {_in_words(ended.status)}{_last(said)}{kept}",
-            fix=f"run the application alone, it has to work first: {printed(request.application)}",
+            fix=f"run what is profiled alone, it has to work first: {_alone(request)}",
         )
     if said.crash and (ended.status or count < _wanted(request)):
         return AscendInferError(
             "AI-PROF-040",
             f"the application failed: {said.crash}{kept}",
             rule="what is profiled has to run to its end",
-            fix=f"run it alone: {printed(request.application)}; or: ascend-infer diagnose {folder}",
+            fix=f"run it alone: {_alone(request)}; or: ascend-infer diagnose {folder}",
         )
     others = _others(request, profile)
     if others:
@@ -97,7 +97,7 @@ def _others(request: Request, profile: Profile | None) -> list[str]:
     wanted = request.given.get("kernel-name")
     kernels = () if profile is None else profile.kernels
     names = list(dict.fromkeys(kernel.info.name for kernel in kernels if kernel.info))
-    if wanted is None or any(fnmatch(n, f"*{w}*") for n in names for w in wanted.split("|")):
+    if wanted is None or any(fnmatchcase(n, f"*{w}*") for n in names for w in wanted.split("|")):
         return []
     return names
 
@@ -160,6 +160,13 @@ def _nothing(
         rule="a collection leaves at least one launch",
         fix="check that the application launches a kernel on this device",
     )
+
+
+def _alone(request: Request) -> str:
+    named = [
+        f"--{name}={request.given[name]}" for name in request.mode.inputs if name in request.given
+    ]
+    return printed(request.application or named)
 
 
 def _in_words(status: int) -> str:

@@ -223,24 +223,18 @@ def test_a_crash_after_the_last_wanted_launch_is_none(tools: Path) -> None:
     assert run(program, launch_count="1").error is None
     error = error_of(run(program, launch_count="2"))
     assert error.code == "AI-PROF-040"
-    assert "1 launches" in error.what
-
-
-def test_the_time_limit(tools: Path) -> None:
-    begun = time.monotonic()
-    collection = run(SLOW, limit_s=1)
-    assert time.monotonic() - begun < 30
-    error = error_of(collection)
-    assert error.code == "AI-PROF-041" and "1 s" in error.what
-    assert "begun" in (collection.folder / "output.out").read_text()
-    assert collection.manifest.exit_status is None
+    assert "launches: 1" in error.what
 
 
 def test_what_was_collected_until_the_time_limit_is_kept(tools: Path) -> None:
-    collection = run(fault="hang", limit_s=1.5)
+    begun = time.monotonic()
+    collection = run(fault="hang", limit_s=3)
+    assert time.monotonic() - begun < 30
     error = error_of(collection)
-    assert error.code == "AI-PROF-041" and "1 launches" in error.what
+    assert error.code == "AI-PROF-041" and "3 s" in error.what and "launches: 1" in error.what
     assert [kernel.name for kernel in collection.profile.kernels] == ["rms_norm_kernel"]
+    assert "step done" in (collection.folder / "output.out").read_text()
+    assert collection.manifest.exit_status is None
 
 
 def test_an_interrupt_keeps_what_there_is(tools: Path) -> None:
