@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -89,11 +88,11 @@ def roof_of(
         ("bandwidth", bandwidth_tbs),
         ("memory", memory_gib),
     ):
-        if value is not None and not (math.isfinite(value) and 0 < value < 1e9):
+        if value is not None and not 1e-6 <= value <= 1e6:
             raise UsageError(
                 "AI-EST-001",
                 f"the {name} of the device is {value}",
-                rule="peaks are in TFLOP/s, bandwidths in TB/s, memories in GiB, all above zero",
+                rule="peaks are in TFLOP/s, bandwidths in TB/s, memories in GiB, 1e-6 to 1e6",
                 fix=f"correct the {name}",
             )
     return Roof(

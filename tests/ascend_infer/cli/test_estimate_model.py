@@ -197,6 +197,8 @@ def test_a_missing_matplotlib_names_the_extra(
         ("AI-EST-001", ("step", "--bandwidth-tbs", "nan")),
         ("AI-EST-001", ("step", "--bandwidth-tbs", "-1")),
         ("AI-EST-001", ("step", "--peak-tflops", "0")),
+        ("AI-EST-001", ("step", "--bandwidth-tbs", "1e-300")),
+        ("AI-EST-001", ("step", "--peak-tflops", "1e300")),
         ("AI-EST-001", ("capacity", "--reserve", "1")),
         ("AI-EST-001", ("capacity", "--reserve", "nan")),
         ("AI-EST-001", ("capacity", "--memory-gib", "inf")),
