@@ -85,6 +85,8 @@ CODES: dict[str, str] = {
     "AI-EST-006": "A sweep is written wrongly or has too many points.",
     "AI-VLLM-001": "A switch of the vLLM plugin has a wrong value.",
     "AI-VLLM-002": "An operator that was asked for cannot be replaced in this vllm-ascend.",
+    "AI-VLLM-003": "The record of a KV cache has a wrong, missing or unknown fact.",
+    "AI-VLLM-004": "Two engines describe the KV cache that one hands to the other differently.",
     "AI-CLI-001": "An option has a value outside its range.",
     "AI-CLI-002": "The device asked for is not available in this installation.",
     "AI-CLI-003": "Two options contradict each other.",

@@ -1,11 +1,17 @@
-"""`ascend-infer vllm`: whether the plugin serves in this environment's vLLM, and why not."""
+"""`ascend-infer vllm`: whether the plugin serves in this environment's vLLM; KV hand-over."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ascend_infer.cli import options
+from kernels_npu.errors import UsageError
+
+if TYPE_CHECKING:
+    from ascend_infer.kv_contract import KVContract
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -23,6 +29,21 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     options.add_common(status)
     status.set_defaults(run=run_status)
+    kv_check = group.add_parser(
+        "kv-check",
+        help="whether one engine can read the KV cache of another",
+        description="Compare the records of two engines (`ascend_infer.kv_contract`), which "
+        "llm.collective_rpc(ascend_infer.vllm_plugin.kv.worker_contract) gives. Exit code 0: they "
+        "agree on every fact, 1: they do not.",
+    )
+    kv_check.add_argument(
+        "writer", type=Path, metavar="WRITER", help="record of the engine that fills it"
+    )
+    kv_check.add_argument(
+        "reader", type=Path, metavar="READER", help="record of the engine that reads it"
+    )
+    options.add_common(kv_check)
+    kv_check.set_defaults(run=run_kv_check)
 
 
 def run_status(arguments: argparse.Namespace) -> int:
@@ -46,6 +67,39 @@ def run_status(arguments: argparse.Namespace) -> int:
             note="\n".join(_notes(found)),
         )
     return 0 if passed else 1
+
+
+def run_kv_check(arguments: argparse.Namespace) -> int:
+    """Run `vllm kv-check`; 1 when the engines differ in a fact."""
+    from ascend_infer.cli import output
+    from ascend_infer.kv_contract import mismatches
+
+    writer, reader = (_record(path) for path in (arguments.writer, arguments.reader))
+    found = mismatches(writer, reader)
+    if arguments.json:
+        differing = [dataclasses.asdict(mismatch) for mismatch in found]
+        output.print_json({"passed": not found, "mismatches": differing})
+    else:
+        output.print_table(
+            "ascend-infer vllm kv-check",
+            ("fact", "is written", "is read"),
+            [(m.field, m.producer, m.consumer) for m in found],
+            note=f"{len(found)} facts differ: bytes would be read as something else"
+            if found
+            else f"the engines agree; {writer.block_bytes:,} bytes per block and rank",
+        )
+    return 1 if found else 0
+
+
+def _record(path: Path) -> KVContract:
+    from ascend_infer.kv_contract import KVContract
+
+    try:
+        return KVContract.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            "AI-CLI-004", f"{path} cannot be read: {error}", fix="name a JSON file"
+        ) from error
 
 
 def _verdict(op: dict[str, Any]) -> str:
