@@ -87,8 +87,8 @@ class KVContract:
         ):
             value = getattr(self, name)
             _require(value in tuple(known), name, value, f"one of {', '.join(map(str, known))}")
-        named = isinstance(self.model, str) and bool(self.model)
-        _require(named, "model", self.model, "a name")
+        model: object = self.model  # another engine's record may hold anything
+        _require(isinstance(model, str) and model != "", "model", model, "a name")
         has_scales = self.scale_format != "none"
         _require(
             has_scales == bool(self.scale_dtype),
