@@ -23,6 +23,7 @@ from vllm_ascend.attention.attention_v1 import (
 from ascend_infer.vllm_plugin import calls
 from ascend_infer.vllm_plugin.decision import decision
 from ascend_infer.vllm_plugin.settings import OnRefusal
+from ascend_infer.vllm_plugin.stable import StableAddresses
 from kernels_npu import ops
 from kernels_npu.errors import EnvironmentProblem, KernelSourceError, UnsupportedError
 
@@ -39,14 +40,26 @@ class MetadataBuilder(AscendAttentionMetadataBuilder):  # type: ignore[misc]
         """A captured kernel takes one query token per sequence, whatever it is replayed with."""
         return AttentionCGSupport.UNIFORM_SINGLE_TOKEN_DECODE
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        mode = getattr(self.vllm_config.compilation_config, "cudagraph_mode", None)
+        self._stable = StableAddresses() if "FULL" in getattr(mode, "name", "") else None
+
     def build(
         self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False
     ) -> Any:
         """See the host; adds `device_seq_lens` `[rows]` and `device_block_table` `[rows, blocks]`,
-        int32, whose addresses do not change from step to step."""
+        int32, whose addresses do not change from step to step.
+
+        Raises:
+            EnvironmentProblem: AI-VLLM-005 where they do, and decode attention is captured.
+        """
         metadata = super().build(common_prefix_len, common_attn_metadata, fast_build)
-        metadata.device_seq_lens = common_attn_metadata.seq_lens
-        metadata.device_block_table = common_attn_metadata.block_table_tensor
+        seq_lens = common_attn_metadata.seq_lens
+        block_table = common_attn_metadata.block_table_tensor
+        if self._stable is not None and metadata.attn_state == AscendAttentionState.DecodeOnly:
+            self._stable.check(seq_lens=seq_lens, block_table=block_table)
+        metadata.device_seq_lens, metadata.device_block_table = seq_lens, block_table
         return metadata
 
 
