@@ -10,6 +10,11 @@ from kernels_npu.errors import UnsupportedError
 
 #: More layers than any decoder has; a larger number is a corrupt file.
 _MOST_LAYERS = 10_000
+#: Counts of routed experts; a dense family has none of them, or one expert.
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+#: What no family has: an encoder whose states every layer attends to, layers unlike the others.
+_FLAGS = ("is_encoder_decoder",)
+_LISTS = ("block_configs", "cross_attention_layers")
 
 
 @dataclass(kw_only=True)
@@ -51,11 +56,15 @@ class Keys:
         Raises:
             UnsupportedError: AI-EST-004.
         """
-        for key in self.family.refused:
-            if self.fields.boolean(key, False):
-                raise self.not_covered(
-                    f"{key} is true", f"with {key} the layers are built otherwise"
-                )
+        said = [key for key in (*self.family.refused, *_FLAGS) if self.fields.boolean(key, False)]
+        said += [key for key in _LISTS if self.fields.get(key)]
+        if self.family.experts is None:
+            said += [key for key in _EXPERTS if self.fields.get(key) not in (None, 0, 1)]
+        if said:
+            raise self.not_covered(
+                f"{said[0]} in a configuration of {self.fields.get('model_type')}",
+                f"with {said[0]} the layers are built otherwise",
+            )
 
     def not_covered(self, what: str, rule: str) -> UnsupportedError:
         """The error for a configuration whose layers are not described here."""

@@ -33,6 +33,7 @@ _RECURRENT = (
     "lru_width",
     "conv_L_cache",
     "block_types",
+    "linear_attn_config",
 )
 _ELEMENTS = {"rms": 1, "layer": 2, "none": 0}
 

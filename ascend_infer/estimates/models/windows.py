@@ -12,7 +12,10 @@ _KINDS = {
     "indexed_attention": False,
     "sliding_attention": True,
     "chunked_attention": True,
+    "1": False,  # attn_type_list of MiniMax: 1 attention, 0 a recurrent state
 }
+#: Keys of what kind each layer is.
+_LISTS = ("layer_types", "attn_type_list")
 
 
 def read_windows(keys: Keys, layers: int) -> tuple[int, ...]:
@@ -87,13 +90,15 @@ def _by_kind(keys: Keys, layers: int, default: Callable[[int], bool]) -> list[in
 
 
 def _kinds(keys: Keys, layers: int) -> list[bool] | None:
-    """Whether each layer is windowed by `layer_types`; None without the key."""
-    words = keys.fields.get("layer_types")
-    if words is None:
+    """Whether each layer is windowed by `layer_types` or its like; None without the key."""
+    key = next((key for key in _LISTS if keys.fields.get(key) is not None), None)
+    if key is None:
         return None
+    words = keys.fields.get(key)
     if not isinstance(words, list) or len(words) != layers:
-        raise keys.fields.absurd("layer_types", f"one word for each of {layers} layers")
-    others = sorted({str(word) for word in words} - _KINDS.keys())
+        raise keys.fields.absurd(key, f"one word for each of {layers} layers")
+    words = [str(word) for word in words]
+    others = sorted(set(words) - _KINDS.keys())
     if others:
         raise keys.not_covered(
             f"layers of the kinds {', '.join(others)[:80]}",

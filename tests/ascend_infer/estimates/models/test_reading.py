@@ -131,10 +131,29 @@ def test_quantised_checkpoints_and_prediction_layers_are_noted() -> None:
         {**LLAMA, "model_type": 7},
         {**LLAMA, "model_type": "t5"},
         {**LLAMA, "model_type": "smollm3", "use_sliding_window": True},
+        {**LLAMA, "attn_type_list": [0, 0, 0, 1]},
+        {**LLAMA, "linear_attn_config": {"kda_layers": [1]}},
+        {**LLAMA, "block_configs": [{"attention": {"no_op": True}}]},
+        {**LLAMA, "cross_attention_layers": [1]},
+        {**LLAMA, "is_encoder_decoder": True},
+        {**LLAMA, "num_local_experts": 8, "num_experts_per_tok": 2},
+        {**LLAMA, "model_type": "qwen3", "num_experts": 128},
     ],
 )
 def test_what_is_not_covered_is_said_rather_than_guessed(config: dict[str, Any]) -> None:
     assert code_of(config) == "AI-EST-004"
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        {"attn_type_list": [1] * LLAMA["num_hidden_layers"]},
+        {"num_experts": 1, "n_routed_experts": None, "moe_num_experts": 0},
+        {"is_encoder_decoder": False, "cross_attention_layers": [], "block_configs": None},
+    ],
+)
+def test_what_is_said_of_every_layer_alike_changes_nothing(further: dict[str, Any]) -> None:
+    assert read_decoder({**LLAMA, **further}) == read_decoder(LLAMA)
 
 
 def test_recurrent_states_are_named() -> None:
