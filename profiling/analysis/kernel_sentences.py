@@ -12,6 +12,7 @@ from profiling.analysis.pipes import (
     MEMORY_PIPES,
     CoreTime,
     core_times,
+    cores_called,
     pipe_use,
 )
 from profiling.analysis.roofline_sentences import roofline_sentences
@@ -19,7 +20,7 @@ from profiling.analysis.sentence import Sentence
 from profiling.analysis.usage_sentences import core_usage_sentences, packet_sentences
 from profiling.devices import Chip
 from profiling.records.kernel import OpProfile
-from profiling.records.table import FileKind
+from profiling.records.table import Figure, FileKind, Row
 
 #: The vendor tool's limits: a slower clock and a wider spread of the cores' times are reported.
 SLOW_CLOCK = 0.95
@@ -34,7 +35,11 @@ _CONFLICTS = {
     "resc": ("a unit that another instruction holds", "interleave instructions of other kinds"),
     "mte": ("moves that use UB at the same time", "let loads write another bank, or overlap less"),
 }
-_NAMES = {"aic": "cube cores", "aiv": "vector cores"}
+#: Rates of the L2, and how a sentence calls them; the first of these that a file has are told.
+_HIT_RATES = (
+    {"total_hit_rate_pct": "hit rates", "l2_cache_hit_rate_pct": "hit rates"},
+    {"read_hit_rate_pct": "read hit rates", "write_hit_rate_pct": "write hit rates"},
+)
 
 
 def kernel_sentences(kernel: OpProfile, chip: Chip | None = None) -> list[Sentence]:
@@ -63,11 +68,11 @@ def _clock(kernel: OpProfile) -> Iterator[Sentence]:
     if current is None or rated is None or not number(rated):
         return
     share = number(current) / number(rated)
-    if share < SLOW_CLOCK:
+    if 0 < share < SLOW_CLOCK:
         yield Sentence(
             topic="clock",
-            text=f"the cores ran at {share:.1%} of their rated frequency: times are too long by "
-            "as much, and comparisons with other runs mislead",
+            text=f"the cores ran at {share:.1%} of their rated frequency: what their clock decides "
+            f"takes {1 / share - 1:.1%} longer, and comparisons with other runs mislead",
             rule=f"below {SLOW_CLOCK:.0%} is reported, as msopprof does; raise --warm-up",
             refs=(current, rated),
             flagged=True,
@@ -91,8 +96,8 @@ def _bound(cores: Sequence[CoreTime], decisive: bool) -> Iterator[Sentence]:
     times = [core.time for core in cores]
     yield Sentence(
         topic="bound",
-        text=f"{_NAMES[busiest.side]}: {busiest.pipe} was active {busiest.share:.1%} of the cores' "
-        f"time; {cause}",
+        text=f"{cores_called(busiest.side, cores[0].core)}: {busiest.pipe} was active "
+        f"{busiest.share:.1%} of the cores' time; {cause}",
         rule=f"over {BUSY_PIPE:.0%} a pipe of data or of arithmetic is called the cause, as in "
         "msopprof, which compares with the roofline first (topic verdict, for a known chip)",
         refs=(busiest.busiest, max(times, key=number)),
@@ -138,7 +143,7 @@ def _balance(cores: Sequence[CoreTime], kernel: OpProfile) -> Iterator[Sentence]
     partly = launched is not None and blocks < number(launched)
     yield Sentence(
         topic="balance",
-        text=f"{_NAMES[slowest.side]}: {len(cores)} ran between "
+        text=f"{cores_called(slowest.side, slowest.core)}: {len(cores)} ran between "
         f"{amount(fastest.length, unit)} and {amount(slowest.length, unit)}, "
         f"{amount(mean, unit)} on average: "
         + ("balanced" if even else f"the fastest took {spread:.0%} less than the slowest")
@@ -174,21 +179,28 @@ def _ratio_trap(cores: Sequence[CoreTime], kernel: OpProfile) -> Iterator[Senten
 
 def _cache(kernel: OpProfile) -> Iterator[Sentence]:
     for side in CORES:
-        for what in ("total_hit_rate_pct", "l2_cache_hit_rate_pct", "read_hit_rate_pct"):
-            rates = [f for _, f in kernel.figures(FileKind.L2_CACHE, f"{side}_{what}")]
-            if rates:
+        for names in _HIT_RATES:
+            told = [
+                _hit_rates(side, name, found)
+                for key, name in names.items()
+                if (found := list(kernel.figures(FileKind.L2_CACHE, f"{side}_{key}")))
+            ]
+            yield from told
+            if told:
                 break
-        else:
-            continue
-        lowest, highest = min(rates, key=number), max(rates, key=number)
-        yield Sentence(
-            topic="L2",
-            text=f"{_NAMES[side]}: L2 hit rates of {len(rates)} cores between "
-            f"{number(lowest):.1f} and {number(highest):.1f}%",
-            rule="as the file has them, per core; data that are read once cannot hit, unless they "
-            "were left by the kernel before or by the tool's replays",
-            refs=(lowest, highest),
-        )
+
+
+def _hit_rates(side: str, name: str, found: Sequence[tuple[Row, Figure]]) -> Sentence:
+    core, rates = found[0][0].text("sub_block_id"), [figure for _, figure in found]
+    lowest, highest = min(rates, key=number), max(rates, key=number)
+    return Sentence(
+        topic="L2",
+        text=f"{cores_called(side, core)}: L2 {name} of {len(rates)} cores between "
+        f"{number(lowest):.1f} and {number(highest):.1f}%",
+        rule="as the file has them, per core; data that are read once cannot hit, unless they "
+        "were left by the kernel before or by the tool's replays",
+        refs=(lowest, highest),
+    )
 
 
 def _conflicts(kernel: OpProfile) -> Iterator[Sentence]:

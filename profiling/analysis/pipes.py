@@ -11,6 +11,8 @@ from profiling.records.table import Figure, FileKind, Row, Table
 
 #: The two kinds of cores; on chips with one kind all columns are the first one's.
 CORES = ("aic", "aiv")
+#: The core of chips with one kind, whose files have no blocks.
+AI_CORE = "aicore"
 PIPES = ("cube", "vec", "scalar", "mte1", "mte2", "mte3", "fixpipe")
 #: Pipes that move data, and pipes that compute, as the vendor's tool divides them.
 MEMORY_PIPES = frozenset({"mte1", "mte2", "mte3", "fixpipe"})
@@ -19,6 +21,13 @@ COMPUTE_PIPES = frozenset({"cube", "vec"})
 BUSY_PIPE = 0.80
 #: Columns of a core's and of a pipe's length; simulated launches have no time.
 _LENGTHS = (("time_us", "time_us"), ("total_cycles", "cycles"))
+
+
+def cores_called(side: str, core: str) -> str:
+    """What cores of a side are called; core: one of them, as `CoreTime` or the file names it."""
+    if core in ("", AI_CORE):
+        return "AI cores"
+    return {"aic": "cube cores", "aiv": "vector cores"}[side]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +123,7 @@ def _cores(table: Table, row: Row) -> Iterator[CoreTime]:
             if row.number(f"{side}_{of_core}") is not None:
                 yield CoreTime(
                     block=row.text("block_id"),
-                    core=row.text("sub_block_id") or "aicore",
+                    core=row.text("sub_block_id") or AI_CORE,
                     side=side,
                     time=table.figure(row, f"{side}_{of_core}"),
                     pipes=_figures(table, row, side, of_pipe),

@@ -36,12 +36,12 @@ def _bounds(roofline: Roofline) -> Sentence:
         for ceiling in roofline.ceilings
     )
     operations = " and ".join(f"{n:,.0f} {u}" for u, n in roofline.operations.items())
-    missing = "" if roofline.operations else "; without ArithmeticUtilization computing is unknown"
+    done = f" and {operations} operations, {roofline.intensity:.3g} per byte" if operations else ""
+    missing = "" if operations else "; without counted operations computing is unknown"
     return Sentence(
         topic="roofline",
-        text=f"{roofline.traffic.total:,.0f} B of global memory and {operations or 'unknown'} "
-        f"operations, {roofline.intensity:.3g} per byte; on {roofline.chip.name} at least: "
-        f"{listed}{missing}",
+        text=f"{roofline.traffic.total:,.0f} B of global memory{done}; on {roofline.chip.name} at "
+        f"least: {listed}{missing}",
         rule="; ".join(_rate(ceiling) for ceiling in roofline.ceilings)
         + (f"; cycles of {roofline.chip.cube_mhz} MHz, never a time" if simulated else ""),
         refs=(roofline.traffic.whole, *roofline.traffic.refs, *_bound_figures(roofline)),
@@ -69,7 +69,8 @@ def _verdict(kernel: OpProfile, roofline: Roofline, usage: float, length: Figure
         f"bound, else a pipe over {BUSY_PIPE:.0%} is the cause, else the pipeline"
         + ("; of modelled cycles" if roofline.unit == "cycles" else ""),
         refs=(length, *_bound_figures(roofline), *(use.busiest for use in pipes[:1])),
-        flagged=not near,
+        # More than the chip can compute is an error of somebody's, not a good launch.
+        flagged=not near or (usage > 1 and highest.unit != "memory"),
     )
 
 

@@ -50,7 +50,9 @@ def _busy(steps: Sequence[StepUse]) -> Iterator[Sentence]:
         return
     share = sum(step.busy_us for step in steps) / span
     worst = min(steps, key=lambda step: step.busy_share)
+    several = len({step.device for step in steps}) > 1
     where = f"step {worst.step}" if worst.step else "a file without steps"
+    where += f" on device {worst.device}" if several else ""
     idle = 1 - share > MUCH_IDLE
     yield Sentence(
         topic="busy",
@@ -165,6 +167,8 @@ def _traced(table: Table, row: Row) -> Iterator[Sentence]:
         return
     whole = computing + alone + free
     name = row.text("step") or " ".join(filter(None, (row.text("type"), row.text("index"))))
+    if len({row.text("device_id") for row in table.rows}) > 1:
+        name = f"{name} on device {row.text('device_id') or '-'}"
     yield Sentence(
         topic="step",
         text=f"step {name or '-'}: {computing / whole:.1%} computing, {alone / whole:.1%} "

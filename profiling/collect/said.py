@@ -17,6 +17,8 @@ _SKIPPED = re.compile(r"Kernel (\S+) skipped")
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):")
 _CRASH = re.compile(
     r"Segmentation fault|core dumped|^Fatal Python error|^terminate called|^Aborted\b"
+    # and those that did not even begin: no script, no module, no library
+    r"|^\S*python[\d.]*: (can't open file|No module named) |error while loading shared libraries:"
 )
 #: Longest line, names and last lines that are kept.
 _LINE, _NAMES, _LAST = 1 << 16, 20, 5

@@ -42,7 +42,8 @@ def build(
     details = list(kernels.kernel_sections(profile, chip, options.details))
     timelines = list(traces.trace_sections(profile, options.rows))
     applications = list(tasks.task_sections(profile, options.rows))
-    told = [*details, *timelines, *applications]
+    tables = tuple(tasks.table_sections(profile, options.rows))
+    told = [*details, *timelines, *applications, *tables]
     anchors = {section.title: section.anchor for section in details}
     sections = [summary.summary_section(profile, told, options.rows, anchors)]
     if profile.kernels:
@@ -64,7 +65,6 @@ def build(
         sections.append(
             Section(anchor="operators", title="Operators", sections=tuple(applications))
         )
-    tables = tuple(tasks.table_sections(profile, options.rows))
     if tables:
         sections.append(Section(anchor="tables", title="Tables", sections=tables))
     sections.append(sources.sources_section(profile, conditions, options.rows))

@@ -33,7 +33,7 @@ _COLUMNS = (
 def launches_section(
     profile: Profile, chip: Chip | None, most: int, anchors: Mapping[str, str]
 ) -> Section:
-    """All launches in one table, those that move most bytes first.
+    """All launches in one table, those that move most bytes first; without bytes the longest.
 
     anchors: of the kernels that have a section.
     """
@@ -42,7 +42,7 @@ def launches_section(
     rows, left_out = limited(told, most)
     left_out += max(0, len(ordered) - most - 1)
     grid = Grid(
-        title="Most bytes first",
+        title="Most bytes first" if any(map(analysis.traffic_of, ordered)) else "Longest first",
         columns=_COLUMNS,
         rows=rows,
         left_out=left_out,
@@ -64,7 +64,7 @@ def by_weight(kernels: Sequence[OpProfile]) -> list[OpProfile]:
 
 
 def heaviest(profile: Profile) -> dict[str, OpProfile]:
-    """Of each kernel the launch that moves most bytes, the heaviest first."""
+    """Of each kernel the launch that moves most bytes, else takes longest; the heaviest first."""
     found: dict[str, OpProfile] = {}
     for kernel in by_weight(profile.kernels):
         found.setdefault(kernel.name, kernel)
@@ -104,7 +104,8 @@ def kernel_sections(profile: Profile, chip: Chip | None, most: int) -> Iterator[
         cores = analysis.core_times(kernel)
         lead = f"Launch {kernel.folder}"
         if count > 1:
-            lead += f", the one of {count:,} that moves most bytes"
+            most_of = "moves most bytes" if analysis.traffic_of(kernel) else "takes longest"
+            lead += f", the one of {count:,} that {most_of}"
         yield Section(
             anchor=f"kernel-{place}",
             title=name,
@@ -131,7 +132,7 @@ def _row(kernel: OpProfile, chip: Chip | None, anchor: str) -> tuple[Cell, ...]:
         text_cell("" if length is None else length.unit),
         number_cell(None if traffic is None else traffic.read, origin=moved),
         number_cell(None if traffic is None else traffic.written, origin=moved),
-        number_cell(None if roof is None else roof.intensity, origin=moved),
+        number_cell(roof.intensity if roof and roof.operations else None, origin=moved),
         number_cell(
             usage,
             "" if usage is None else f"{usage:.1%}",
@@ -159,7 +160,7 @@ def _pipes(cores: list[CoreTime]) -> Grid:
         columns=("core", "pipe", "active", "unit", "of core time", "busiest core", "from"),
         rows=tuple(
             (
-                text_cell({"aic": "cube", "aiv": "vector"}[one.side]),
+                text_cell(one.side),
                 text_cell(one.pipe),
                 number_cell(one.total, origin=origin(one.busiest)),
                 text_cell(one.unit),

@@ -39,10 +39,12 @@ def summary_section(
         for sentence in section.sentences
         if sentence.flagged
     ]
+    sentences = tuple(analysis.profile_sentences(profile))
     return Section(
         anchor="summary",
         title="Summary",
-        sentences=tuple(analysis.profile_sentences(profile)),
+        lead="" if sentences or found or totals else "No kernels, and nothing asks for a change.",
+        sentences=sentences,
         findings=tuple(found[:MOST_FINDINGS]),
         more_findings=max(0, len(found) - MOST_FINDINGS),
         grids=(_totals(totals, most, anchors),) if totals else (),
@@ -54,7 +56,11 @@ def facts(profile: Profile, chip: Chip | None) -> Iterator[Fact]:
     totals = analysis.kernel_totals(profile)
     if totals:
         launches = sum(total.launches for total in totals)
-        yield Fact(label="launches", value=f"{launches:,}", origin=f"{len(totals):,} kernels")
+        yield Fact(
+            label="launches",
+            value=f"{launches:,}",
+            origin=f"{len(totals):,} kernel" + "s" * (len(totals) != 1),
+        )
     moved = [total for total in totals if total.gm_bytes]
     if moved:
         top = moved[0]
@@ -80,7 +86,7 @@ def facts(profile: Profile, chip: Chip | None) -> Iterator[Fact]:
         )
     tasks = sum(len(tasks) for tasks in profile.tasks)
     if tasks:
-        yield Fact(label="tasks", value=f"{tasks:,}", origin=f"{len(profile.tasks)} files")
+        yield Fact(label="tasks", value=f"{tasks:,}", origin=f"files: {len(profile.tasks)}")
     if chip is not None:
         yield Fact(label="chip", value=chip.name, origin=chip.source)
 

@@ -161,7 +161,7 @@ def number(value: float) -> str:
         return "NA"
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
-    return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
+    return f"{value:,.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:,.6g}"
 
 
 def limited(rows: Sequence[RowOfCells], most: int) -> tuple[tuple[RowOfCells, ...], int]:

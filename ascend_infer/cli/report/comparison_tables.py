@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from ascend_infer.cli import output
-from profiling.comparison import STATISTIC, Comparison, Key, Matched, Spread, Unmatched
+from profiling.comparison import STATISTIC, Comparison, Key, Matched, Spread, Unmatched, Verdict
 from profiling.printable import shortened
 
 _LONGEST_NAME = 72
@@ -15,6 +16,10 @@ _COLUMNS = (
     *("kernel", "before", "range", "after", "range", "after/before", "95% interval"),
     *("verdict", "repetitions"),
 )
+
+
+#: Verdicts whose rows come before the others, so that --top does not hide what changed.
+_FIRST = {Verdict.WORSE: 0, Verdict.BETTER: 1, Verdict.DIFFERENT: 2}
 
 
 def print_comparison(comparison: Comparison, *, top: int) -> None:
@@ -26,8 +31,10 @@ def print_comparison(comparison: Comparison, *, top: int) -> None:
     for (metric, evidence), group in groupby(
         comparison.matched, key=lambda one: (one.key.metric, one.key.evidence)
     ):
-        rows = list(group)
-        _print(f"{metric}, {evidence}", _COLUMNS, [_matched(row) for row in rows], top)
+        rows = sorted(group, key=lambda one: _FIRST.get(one.difference.verdict, len(_FIRST)))
+        counts = Counter(row.difference.verdict.word(metric) for row in rows)
+        told = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
+        _print(f"{metric}, {evidence}: {told}", _COLUMNS, [_matched(row) for row in rows], top)
         for reason in dict.fromkeys(row.difference.why for row in rows if row.difference.why):
             print(f"no verdict: {reason}")
     if not comparison.matched:

@@ -45,7 +45,9 @@ def test_clock(tmp_path: Path, current: int, slow: bool) -> None:
     assert ("clock" in sentences) == slow
     if slow:
         assert [ref.value for ref in sentences["clock"].refs] == [1709, 1800]
-        assert "94.9%" in sentences["clock"].text
+        assert "94.9% of their rated frequency: what their clock decides takes 5.3% longer" in (
+            sentences["clock"].text
+        )
 
 
 @pytest.mark.parametrize(
@@ -74,6 +76,27 @@ def test_the_cores_that_run_longest_decide(tmp_path: Path) -> None:
     vector, cube = (s for s in kernel_sentences(kernel) if s.topic == "bound")
     assert vector.text.startswith("vector cores: mte2") and vector.flagged
     assert cube.text.startswith("cube cores: scalar") and not cube.flagged
+
+
+def test_chips_with_one_kind_of_core_have_ai_cores(tmp_path: Path) -> None:
+    """The files of 310P have no blocks, and vector pipes in the columns of the cube cores."""
+    pipe = (
+        "aic_time(us),aic_cube_time(us),aic_vec_time(us),aic_mte2_time(us)\n100.0,5.0,90.0,20.0\n"
+    )
+    rate = "aic_l2_cache_hit_rate(%)\n37.5\n"
+    told = said(tmp_path, OpBasicInfo=basic("AiCore"), PipeUtilization=pipe, L2Cache=rate)
+    assert told["bound"].text.startswith("AI cores: vec was active 90.0%")
+    assert told["L2"].text.startswith("AI cores: L2 hit rates of 1 cores between 37.5")
+
+
+def test_hit_rates_of_reads_and_of_writes_are_called_so(tmp_path: Path) -> None:
+    header = "block_id,sub_block_id,aic_time(us),aic_read_hit_rate(%),aic_write_hit_rate(%)\n"
+    files = {"L2Cache.csv": header + "0,cube0,5.0,66.6,77.7\n1,cube0,5.0,60.0,NA\n"}
+    (kernel,) = read_profile(fixtures.write(tmp_path, files)).kernels
+    assert [s.text for s in kernel_sentences(kernel) if s.topic == "L2"] == [
+        "cube cores: L2 read hit rates of 2 cores between 60.0 and 66.6%",
+        "cube cores: L2 write hit rates of 1 cores between 77.7 and 77.7%",
+    ]
 
 
 def test_overlap_is_what_the_sum_proves(tmp_path: Path) -> None:

@@ -153,7 +153,18 @@ def test_compute_bound_and_what_the_l2_served(tmp_path: Path) -> None:
     del files["ArithmeticUtilization"]
     cached = said(kernel(tmp_path / "b", OpBasicInfo=basic("0.5"), **files))
     assert "the L2 served the rest" in cached["verdict"].text
-    assert "without ArithmeticUtilization computing is unknown" in cached["roofline"].text
+    assert "without counted operations computing is unknown" in cached["roofline"].text
+    assert "per byte" not in cached["roofline"].text
+
+
+def test_more_than_the_chip_can_compute_asks_for_a_look(tmp_path: Path) -> None:
+    """A launch that is twice as fast as the cubes is of another chip, and no good one."""
+    work = f"0,cube0,4,0.9,0,{24 * 8192 * 1800 * 20},NA,NA,NA,NA\n"
+    memory = "0,cube0,4,1,NA,NA,NA,1000,500,1000,NA,NA,NA\n"
+    files = {"Memory": _MEMORY + memory, "ArithmeticUtilization": _ARITHMETIC + work}
+    verdict = said(kernel(tmp_path, OpBasicInfo=basic("10.0"), **files))["verdict"]
+    assert verdict.flagged and "(200.0%)" in verdict.text
+    assert "more than Ascend910B2 can: is it the chip?" in verdict.text
 
 
 def test_simulated_bounds_are_cycles_and_never_times(tmp_path: Path) -> None:

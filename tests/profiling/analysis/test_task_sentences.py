@@ -127,3 +127,21 @@ def test_shares_of_a_traced_step(tmp_path: Path) -> None:
     assert f"step rank 0: {8827.472999999998 / whole:.1%} computing" in rank.text
     assert "step stage (0, 1)" in stage.text
     assert [ref.value for ref in rank.refs] == [8827.472999999998, 815.5, 259.125]
+
+
+def test_steps_of_several_devices_name_theirs(tmp_path: Path) -> None:
+    rows = [
+        "1,0,a,MatMul,AI_CORE,1000.000,90.0,0",
+        "1,0,b,MatMul,AI_CORE,1100.000,100.0,0",
+        "1,3,a,MatMul,AI_CORE,1000.000,20.0,0",
+        "1,3,b,MatMul,AI_CORE,1100.000,100.0,0",
+    ]
+    trace = "Device_id,Step,Computing,Communication(Not Overlapped),Free\n0,1,9,0,1\n3,1,5,0,5\n"
+    files = {"kernel_details.csv": "\n".join([_HEADER, *rows, ""]), "step_trace_time.csv": trace}
+    profile = read_profile(fixtures.write(tmp_path, files))
+    (busy,) = (s for s in task_sentences(profile.tasks[0]) if s.topic == "busy")
+    assert "least in step 1 on device 3: 120.0 of 200.0 us" in busy.text
+    (table,) = profile.of_kind(FileKind.STEP_TRACE)
+    first, second = step_sentences(table)
+    assert first.text.startswith("step 1 on device 0: 90.0%")
+    assert second.text.startswith("step 1 on device 3: 50.0%")

@@ -186,6 +186,21 @@ def test_an_application_that_crashes(tools: Path, program: str, why: str, mode: 
     assert why in error.what
 
 
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [(["missing.py"], "can't open file"), (["-m", "no_such_module"], "No module named")],
+)
+def test_an_application_that_does_not_begin(tools: Path, arguments: list[str], why: str) -> None:
+    asked = Request(mode=MODES["app"], application=(sys.executable, *arguments))
+    error = error_of(collect(asked, Surroundings(onward=io.BytesIO())))
+    assert error.code == "AI-PROF-040" and why in error.what
+
+
+def test_a_warning_about_a_module_is_no_crash(tools: Path) -> None:
+    program = GOOD + "\nprint(\"WARNING: No module named 'triton'\")\n"
+    assert run(program).error is None
+
+
 @pytest.mark.parametrize("mode", ["op", "simulator"])
 def test_no_word_and_no_data(tools: Path, mode: str) -> None:
     error = error_of(run(mode=mode, fault="silent"))

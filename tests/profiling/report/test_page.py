@@ -115,6 +115,29 @@ def test_the_roofline_of_a_chip(tmp_path: Path) -> None:
     assert not without.plots and "--chip" in without.lead
 
 
+def test_nothing_is_said_about_bytes_that_no_file_has(tmp_path: Path) -> None:
+    files = {
+        f"k/{n}/OpBasicInfo.csv": fixtures.BASIC_INFO.replace("12.25", f"{n + 1}2.25")
+        for n in range(3)
+    }
+    page = build(profile(tmp_path, files), COMPLETE)
+    by_anchor = {section.anchor: section for section in page.sections}
+    (grid,) = by_anchor["launches"].grids
+    assert grid.title == "Longest first"
+    (kernel,) = by_anchor["kernels"].sections
+    assert kernel.lead == "Launch k/2, the one of 3 that takes longest."
+
+
+def test_what_steps_ask_for_stands_in_the_summary(tmp_path: Path) -> None:
+    header = "Step,Computing,Communication(Not Overlapped),Free\n"
+    idle = profile(tmp_path / "a", {"step_trace_time.csv": header + "7,100,100,800\n"})
+    busy = profile(tmp_path / "b", {"step_trace_time.csv": header + "7,900,50,50\n"})
+    summary = build(idle, COMPLETE).sections[0]
+    assert [finding.sentence.topic for finding in summary.findings] == ["step"]
+    summary = build(busy, COMPLETE).sections[0]
+    assert not summary.findings and summary.lead == "No kernels, and nothing asks for a change."
+
+
 def test_rows_and_kernels_are_limited_and_counted(tmp_path: Path) -> None:
     for number in range(7):
         text = fixtures.BASIC_INFO.replace("rms_norm_kernel", f"kernel_{number}")

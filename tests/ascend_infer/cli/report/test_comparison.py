@@ -50,6 +50,20 @@ def test_two_profiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert matched["before"]["where"].endswith("rms_norm_kernel/0/OpBasicInfo.csv:2")
 
 
+def test_what_changed_comes_before_what_is_larger(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--top` leaves out kernels of which nothing can be said, not the only one that is slower."""
+    for side, short in (("a", 10.0), ("b", 12.0)):
+        for name, time in (("short", short), ("long", 900.0), ("longer", 950.0)):
+            noisy = (time, time * 1.01, time * 0.99, time * 1.005)
+            profile(tmp_path / side, *noisy, name=name)
+    status, out = called(capsys, "compare", str(tmp_path / "a"), str(tmp_path / "b"), "--top", "1")
+    assert status == 0
+    assert "task time (us), npu-measured: 1 slower, 2 within noise" in out
+    assert "short" in out and "longer" not in out and "2 more" in out
+
+
 def test_several_runs_of_each_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = [profile(tmp_path / f"a{n}", 10 + n / 50, 10.1) for n in range(3)]
     after = [profile(tmp_path / f"b{n}", 8 + n / 50, 8.1) for n in range(2)]
