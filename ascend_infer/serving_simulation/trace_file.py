@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -70,15 +71,28 @@ def _rows(file: Iterable[str], path: Path) -> Iterator[tuple[int, dict[str, Any]
             if line.strip():
                 yield number, _json(line, path, number)
         return
-    header = [name.strip() for name in next(csv.reader([first]), [])]
-    missing = [name for name, always in FIELDS.items() if always and name not in header]
-    if missing:
-        raise _unreadable(path, 1, f"a header without {', '.join(missing)}")
-    for number, cells in enumerate(csv.reader(lines), start=2):
-        if cells:
-            if len(cells) != len(header):
-                raise _unreadable(path, number, f"{len(cells)} cells, the header has {len(header)}")
-            yield number, dict(zip(header, cells, strict=True))
+    yield from _table(itertools.chain([first], lines), path)
+
+
+def _table(lines: Iterable[str], path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The same of a CSV, whose first line is the header."""
+    reader = csv.reader(lines, strict=True)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        missing = [name for name, always in FIELDS.items() if always and name not in header]
+        if missing:
+            raise _unreadable(path, 1, f"a header without {', '.join(missing)}")
+        twice = [name for name in FIELDS if header.count(name) > 1]
+        if twice:
+            raise _unreadable(path, 1, f"{', '.join(twice)} twice in the header")
+        for cells in reader:
+            if cells and len(cells) != len(header):
+                found = f"{len(cells)} cells, the header has {len(header)}"
+                raise _unreadable(path, reader.line_num, found)
+            if cells:
+                yield reader.line_num, dict(zip(header, cells, strict=True))
+    except csv.Error as error:
+        raise _unreadable(path, max(reader.line_num, 1), f"no CSV ({error})") from error
 
 
 def _json(line: str, path: Path, number: int) -> dict[str, Any]:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: From this ratio on, an axis of numbers is logarithmic.
-_WIDE = 8
+_WIDE = 4
+#: Of an axis with a tick at every value; more would overlap.
+_MOST_TICKS = 10
 
 
 def draw(
@@ -44,15 +46,21 @@ def _draw(
     axes: Mapping[str, Sequence[Any]],
     points: Sequence[tuple[Mapping[str, Any], Mapping[str, float]]],
 ) -> None:
+    from matplotlib.ticker import LogFormatter
+
     for label, line in _lines(x, quantity, points).items():
         plot.plot([at for at, _ in line], [y for _, y in line], marker="o", label=label or None)
-    if _is_numeric(axes[x]) and max(axes[x]) >= _WIDE * min(axes[x]):
-        plot.set_xscale("log", base=2)
-        plot.set_xticks(list(axes[x]), [f"{value:,}" for value in axes[x]])
-        plot.minorticks_off()
+    if _is_numeric(axes[x]):
+        if max(axes[x]) >= _WIDE * min(axes[x]) > 0:
+            plot.set_xscale("log", base=2)
+        if len(axes[x]) <= _MOST_TICKS:
+            plot.set_xticks(list(axes[x]), [f"{value:,}" for value in axes[x]])
+            plot.minorticks_off()
     figures = [point[quantity] for _, point in points]
     if min(figures) > 0 and max(figures) >= _WIDE * min(figures):
         plot.set_yscale("log")
+        plot.yaxis.set_major_formatter(LogFormatter())  # 6, not 6 x 10^0
+        plot.yaxis.set_minor_formatter(LogFormatter())
     plot.set_xlabel(x)
     plot.set_ylabel(quantity)
     plot.grid(visible=True, alpha=0.3)
