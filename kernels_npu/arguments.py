@@ -32,9 +32,14 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> None:
     require_range(op, "eps", eps, 0.0, FLOAT32_MAX)
 
 
-def add_rms_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> None:
+def add_rms_norm(
+    x: torch.Tensor,
+    residual: torch.Tensor,
+    weight: torch.Tensor,
+    eps: float,
+    op: str = "add_rms_norm",
+) -> None:
     """`x` and `residual` `[rows, hidden]`, `weight[hidden]`, eps not negative."""
-    op = "add_rms_norm"
     require_floating(op, "x", x)
     require_shape(op, "x", x, None, None)
     require_dtype(op, "residual", residual, x.dtype)
@@ -42,6 +47,13 @@ def add_rms_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, 
     require_dtype(op, "weight", weight, x.dtype)
     require_shape(op, "weight", weight, x.shape[1])
     require_range(op, "eps", eps, 0.0, FLOAT32_MAX)
+
+
+def fused_add_rms_norm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
+) -> None:
+    """As `add_rms_norm`."""
+    add_rms_norm(x, residual, weight, eps, "fused_add_rms_norm")
 
 
 def silu_and_mul(x: torch.Tensor) -> None:
@@ -66,12 +78,49 @@ def rotary_embedding(
     require_shape(op, "query", query, None, None, None)
     require_dtype(op, "key", key, query.dtype)
     require_shape(op, "key", key, query.shape[0], None, query.shape[2])
+    _angles(op, positions, cos_sin_cache, query.dtype, query.shape[0], query.shape[2])
+
+
+def split_qkv_rmsnorm_rope(
+    qkv: torch.Tensor,
+    q_weight: torch.Tensor,
+    k_weight: torch.Tensor,
+    eps: float,
+    positions: torch.Tensor,
+    cos_sin_cache: torch.Tensor,
+    num_q_heads: int,
+    num_kv_heads: int,
+) -> None:
+    """Rows of `num_q_heads + 2 * num_kv_heads` heads, weights of one; angles as for rotation."""
+    op = "split_qkv_rmsnorm_rope"
+    require_floating(op, "qkv", qkv)
+    require_dtype(op, "q_weight", q_weight, qkv.dtype)
+    require_shape(op, "q_weight", q_weight, None)
+    require_dtype(op, "k_weight", k_weight, qkv.dtype)
+    require_shape(op, "k_weight", k_weight, *q_weight.shape)
+    require_range(op, "num_q_heads", num_q_heads, 0, INT32_MAX)
+    require_range(op, "num_kv_heads", num_kv_heads, 0, INT32_MAX)
+    heads = num_q_heads + 2 * num_kv_heads
+    require_shape(op, "qkv", qkv, None, heads * q_weight.shape[0])
+    require_range(op, "eps", eps, 0.0, FLOAT32_MAX)
+    _angles(op, positions, cos_sin_cache, qkv.dtype, qkv.shape[0], q_weight.shape[0])
+
+
+def _angles(
+    op: str,
+    positions: torch.Tensor,
+    cos_sin_cache: torch.Tensor,
+    dtype: torch.dtype,
+    tokens: int,
+    head_dim: int,
+) -> None:
+    """`positions[tokens]` and a cache no wider than a head, of its dtype or float32."""
     require_dtype(op, "positions", positions, torch.int32, torch.int64)
-    require_shape(op, "positions", positions, query.shape[0])
-    require_dtype(op, "cos_sin_cache", cos_sin_cache, query.dtype, torch.float32)
+    require_shape(op, "positions", positions, tokens)
+    require_dtype(op, "cos_sin_cache", cos_sin_cache, dtype, torch.float32)
     require_shape(op, "cos_sin_cache", cos_sin_cache, None, None)
-    if cos_sin_cache.shape[1] > query.shape[2]:
-        require_shape(op, "cos_sin_cache", cos_sin_cache, None, query.shape[2])
+    if cos_sin_cache.shape[1] > head_dim:
+        require_shape(op, "cos_sin_cache", cos_sin_cache, None, head_dim)
     columns = "the columns of cos_sin_cache"
     require_multiple(op, columns, cos_sin_cache.shape[1], 2, "a row is cosines, then as many sines")
 
@@ -135,8 +184,10 @@ def paged_decode_attention(
 ARGUMENTS: dict[str, Callable[..., None]] = {
     "rms_norm": rms_norm,
     "add_rms_norm": add_rms_norm,
+    "fused_add_rms_norm": fused_add_rms_norm,
     "silu_and_mul": silu_and_mul,
     "rotary_embedding": rotary_embedding,
+    "split_qkv_rmsnorm_rope": split_qkv_rmsnorm_rope,
     "reshape_and_cache": reshape_and_cache,
     "paged_decode_attention": paged_decode_attention,
 }

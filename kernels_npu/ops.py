@@ -71,6 +71,12 @@ _add_rms_norm = _define(
     lambda x, residual, weight, eps: (x.dtype, x.shape[1:]),
     lambda x, residual, weight, eps: torch.empty_like(x),
 )
+_fused_add_rms_norm = _define(
+    "fused_add_rms_norm(Tensor x, Tensor residual, Tensor weight, float eps) -> (Tensor, Tensor)",
+    "normalization",
+    lambda x, residual, weight, eps: (x.dtype, x.shape[1:]),
+    lambda x, residual, weight, eps: (torch.empty_like(x), torch.empty_like(x)),
+)
 _rotary_embedding = _define(
     "rotary_embedding(Tensor positions, Tensor(a!) query, Tensor(b!) key, Tensor cos_sin_cache, "
     "bool interleaved) -> ()",
@@ -83,6 +89,23 @@ _rotary_embedding = _define(
         interleaved,
     ),
     _nothing,
+)
+_split_qkv_rmsnorm_rope = _define(
+    "split_qkv_rmsnorm_rope(Tensor qkv, Tensor q_weight, Tensor k_weight, float eps, "
+    "Tensor positions, Tensor cos_sin_cache, int num_q_heads, int num_kv_heads) "
+    "-> (Tensor, Tensor, Tensor)",
+    "rotary",
+    lambda qkv, q_weight, k_weight, eps, positions, cache, num_q_heads, num_kv_heads: (
+        qkv.dtype,
+        q_weight.shape,
+        cache.shape,
+        num_q_heads,
+        num_kv_heads,
+    ),
+    lambda qkv, q_weight, k_weight, eps, positions, cache, num_q_heads, num_kv_heads: tuple(
+        qkv.new_empty((qkv.shape[0], heads * q_weight.shape[0]))
+        for heads in (num_q_heads, num_kv_heads, num_kv_heads)
+    ),
 )
 _reshape_and_cache = _define(
     "reshape_and_cache(Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, "
@@ -132,6 +155,20 @@ def add_rms_norm(
     return out
 
 
+def fused_add_rms_norm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`total = x + residual`, rounded; returns `(rms_norm(total, weight, eps), total)`.
+
+    As `add_rms_norm`, for graphs whose operators may not write their arguments.
+
+    Args:
+        x, residual: `[rows, hidden]`. weight: `[hidden]`. eps: added to the mean of squares.
+    """
+    out, total = _fused_add_rms_norm(x, residual, weight, eps)
+    return out, total
+
+
 def rotary_embedding(
     positions: torch.Tensor,
     query: torch.Tensor,
@@ -149,6 +186,34 @@ def rotary_embedding(
         interleaved: pairs are (2i, 2i + 1) instead of (i, i + rotary_dim / 2).
     """
     _rotary_embedding(positions, query, key, cos_sin_cache, interleaved)
+
+
+def split_qkv_rmsnorm_rope(
+    qkv: torch.Tensor,
+    q_weight: torch.Tensor,
+    k_weight: torch.Tensor,
+    eps: float,
+    positions: torch.Tensor,
+    cos_sin_cache: torch.Tensor,
+    num_q_heads: int,
+    num_kv_heads: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Split a projection, normalise each head of q and k, rotate them; one rounding at the end.
+
+    Args:
+        qkv: `[tokens, (num_q_heads + 2 * num_kv_heads) * head_dim]`.
+        q_weight, k_weight: `[head_dim]`. eps: added to the mean of squares.
+        positions: `[tokens]` int32 or int64, read on the device.
+        cos_sin_cache: `[max_position, rotary_dim]`, cosines in the first half of a row, sines in
+            the second; of qkv's dtype or float32. Pairs are (i, i + rotary_dim / 2).
+
+    Returns:
+        query `[tokens, num_q_heads * head_dim]`, key and value `[tokens, num_kv_heads * head_dim]`.
+    """
+    query, key, value = _split_qkv_rmsnorm_rope(
+        qkv, q_weight, k_weight, eps, positions, cos_sin_cache, num_q_heads, num_kv_heads
+    )
+    return query, key, value
 
 
 def reshape_and_cache(

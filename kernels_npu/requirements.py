@@ -56,6 +56,11 @@ def add_rms_norm(x: torch.Tensor, *_: Any) -> None:
     hidden_size("add_rms_norm", x.shape[-1])
 
 
+def fused_add_rms_norm(x: torch.Tensor, *_: Any) -> None:
+    """See `hidden_size`."""
+    hidden_size("fused_add_rms_norm", x.shape[-1])
+
+
 def silu_and_mul(x: torch.Tensor) -> None:
     """An intermediate size that is a multiple of 16."""
     inter = x.shape[-1] // 2
@@ -74,11 +79,34 @@ def rotary_embedding(
     cos_sin_cache: torch.Tensor,
     interleaved: bool,
 ) -> None:
+    """See `rotated_heads`."""
+    heads = {"query": query.shape[1], "key": key.shape[1]}
+    rotated_heads("rotary_embedding", heads, query.shape[2], cos_sin_cache, interleaved)
+
+
+def split_qkv_rmsnorm_rope(
+    qkv: torch.Tensor,
+    q_weight: torch.Tensor,
+    k_weight: torch.Tensor,
+    eps: float,
+    positions: torch.Tensor,
+    cos_sin_cache: torch.Tensor,
+    num_q_heads: int,
+    num_kv_heads: int,
+) -> None:
+    """See `rotated_heads`."""
+    heads = {"query": num_q_heads, "key": num_kv_heads}
+    rotated_heads("split_qkv_rmsnorm_rope", heads, q_weight.shape[0], cos_sin_cache, False)
+
+
+def rotated_heads(
+    op: str, heads: dict[str, int], head_dim: int, cos_sin_cache: torch.Tensor, interleaved: bool
+) -> None:
     """Rotated elements that vector operands can start at: 32 (half split) or 16 (interleaved)."""
-    for name, heads in (("query", query), ("key", key)):
-        if heads.shape[1] == 0:
+    for name, count in heads.items():
+        if count == 0:
             raise _unsupported(
-                f"rotary_embedding: {name} has 0 heads",
+                f"{op}: {name} has 0 heads",
                 "both are rotated in one launch",
                 "use the reference (registry.strict(False))",
             )
@@ -86,18 +114,17 @@ def rotary_embedding(
     if rotary_dim % step or rotary_dim == 0:
         style = "interleaved" if interleaved else "half-split"
         raise _unsupported(
-            f"rotary_embedding: {style} rotary_dim {rotary_dim} is not a multiple of {step}",
+            f"{op}: {style} rotary_dim {rotary_dim} is not a multiple of {step}",
             "each rotated part of a head starts on a 32-byte boundary",
             "use the reference (registry.strict(False)) or pad the rotary dimension",
         )
-    if query.shape[-1] % _STEP or query.shape[-1] > MAX_HEAD_DIM:
+    if head_dim % _STEP or head_dim > MAX_HEAD_DIM:
         raise _unsupported(
-            f"rotary_embedding: head_dim {query.shape[-1]} is not a multiple of {_STEP} "
-            f"up to {MAX_HEAD_DIM}",
+            f"{op}: head_dim {head_dim} is not a multiple of {_STEP} up to {MAX_HEAD_DIM}",
             "each head starts on a 32-byte boundary",
             "use the reference (registry.strict(False))",
         )
-    addressable("rotary_embedding", cos_sin_cache=cos_sin_cache)
+    addressable(op, cos_sin_cache=cos_sin_cache)
 
 
 def reshape_and_cache(
@@ -138,8 +165,10 @@ def paged_decode_attention(
 REQUIREMENTS: dict[str, Callable[..., None]] = {
     "rms_norm": rms_norm,
     "add_rms_norm": add_rms_norm,
+    "fused_add_rms_norm": fused_add_rms_norm,
     "silu_and_mul": silu_and_mul,
     "rotary_embedding": rotary_embedding,
+    "split_qkv_rmsnorm_rope": split_qkv_rmsnorm_rope,
     "reshape_and_cache": reshape_and_cache,
     "paged_decode_attention": paged_decode_attention,
 }

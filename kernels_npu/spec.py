@@ -71,6 +71,7 @@ class OpSpec:
         traffic: `(workload, dtype name) -> bytes by tensor name`, counted on the simulated NPU.
         flops: `(workload) -> operations`, where a multiply-add counts as two.
         tolerance: by dtype name.
+        results: names of what it returns; none where it returns nothing.
         updated: arguments changed in place.
     """
 
@@ -81,7 +82,16 @@ class OpSpec:
     traffic: Callable[[Workload, str], dict[str, Traffic]]
     flops: Callable[[Workload], int]
     tolerance: Mapping[str, Tolerance]
+    results: tuple[str, ...] = ("output",)
     updated: tuple[str, ...] = ()
+
+    def outputs(self, returned: Any, arguments: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """What a call gave, by name: what it `returned`, and its arguments changed in place."""
+        several = returned if isinstance(returned, tuple) else (returned,)
+        return {
+            **dict(zip(self.results, several)),
+            **{name: arguments[name] for name in self.updated},
+        }
 
     def min_bytes(self, workload: Workload, dtype: str) -> int:
         """Bytes that any implementation has to move: the traffic without workspaces."""
@@ -98,7 +108,9 @@ class OpSpec:
 _MODULES = {
     "rms_norm": "kernels_npu.normalization.rms_norm",
     "add_rms_norm": "kernels_npu.normalization.add_rms_norm",
+    "fused_add_rms_norm": "kernels_npu.normalization.fused_add_rms_norm",
     "rotary_embedding": "kernels_npu.rotary.rotary_embedding",
+    "split_qkv_rmsnorm_rope": "kernels_npu.rotary.split_qkv_rmsnorm_rope",
     "reshape_and_cache": "kernels_npu.kv_cache.reshape_and_cache",
     "paged_decode_attention": "kernels_npu.attention.paged_decode_attention",
     "silu_and_mul": "kernels_npu.activation.silu_and_mul",

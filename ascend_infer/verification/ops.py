@@ -138,10 +138,8 @@ def inputs_of(
 
 def outputs_of(function: Any, inputs: dict[str, Any], spec: OpSpec) -> Outputs:
     """Call `function` and bring to the host what it returned and what it changed in place."""
-    result = function(**inputs)
-    outputs = {} if result is None else {"output": result.cpu()}
-    outputs.update({name: inputs[name].cpu() for name in spec.updated})
-    return outputs
+    outputs = spec.outputs(function(**inputs), inputs)
+    return {name: tensor.cpu() for name, tensor in outputs.items()}
 
 
 def _against_reference(

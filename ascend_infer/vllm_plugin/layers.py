@@ -50,9 +50,8 @@ def _rms_norm(host: Any) -> Any:
             if residual is None:
                 return ops.rms_norm(rows, weight, eps).view(x.shape)
             residual = torch.ops.vllm.maybe_chunk_residual(x, residual)
-            out, total = torch_operators.add_rms_norm(
-                rows, residual.reshape(rows.shape), weight, eps
-            )
+            added = residual.reshape(rows.shape).contiguous()
+            out, total = ops.fused_add_rms_norm(rows, added, weight, eps)
             return out.view(x.shape), total.view(residual.shape)
 
     AscendInferRMSNorm.ascend_infer_reason = None

@@ -1,4 +1,4 @@
-"""Our operators in the form that vLLM's compiled graphs want: they return, and write nothing.
+"""Rotary embedding in the form that vLLM's compiled graphs want: it returns, and writes nothing.
 
 A graph of the host is executed as it was traced: an operator that writes an argument would have
 that argument copied by the functionalisation around it, and once more by us.
@@ -11,13 +11,6 @@ import torch
 from kernels_npu import ops
 
 _library = torch.library.Library("ascend_infer_vllm", "DEF")
-
-
-def _add_rms_norm(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    total = residual.clone(memory_format=torch.contiguous_format)
-    return ops.add_rms_norm(x.contiguous(), total, weight, eps), total
 
 
 def _rotary_embedding(
@@ -36,19 +29,6 @@ def _rotary_embedding(
     return q.view(query.shape), k.view(key.shape)
 
 
-def _new(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    return tuple(torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in tensors)
-
-
-_library.define(
-    "add_rms_norm(Tensor x, Tensor residual, Tensor weight, float eps) -> (Tensor, Tensor)"
-)
-_library.impl("add_rms_norm", _add_rms_norm, "CompositeExplicitAutograd")
-torch.library.register_fake(
-    "ascend_infer_vllm::add_rms_norm",
-    lambda x, residual, weight, eps: _new(x, residual),
-    lib=_library,
-)
 _library.define(
     "rotary_embedding(Tensor positions, Tensor query, Tensor key, Tensor cos_sin_cache, "
     "int head_size, bool interleaved) -> (Tensor, Tensor)"
@@ -56,11 +36,11 @@ _library.define(
 _library.impl("rotary_embedding", _rotary_embedding, "CompositeExplicitAutograd")
 torch.library.register_fake(
     "ascend_infer_vllm::rotary_embedding",
-    lambda positions, query, key, cache, head_size, interleaved: _new(query, key),
+    lambda positions, query, key, cache, head_size, interleaved: tuple(
+        torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (query, key)
+    ),
     lib=_library,
 )
 
-#: `(normalised, x + residual)`, both new.
-add_rms_norm = torch.ops.ascend_infer_vllm.add_rms_norm.default
 #: Query and key with their heads rotated, in their own shapes, both new.
 rotary_embedding = torch.ops.ascend_infer_vllm.rotary_embedding.default

@@ -21,11 +21,13 @@ _HALF = (torch.float16, torch.bfloat16)
 #: Operators that have a kernel, and its module.
 OPERATORS = {
     "add_rms_norm": "normalization",
+    "fused_add_rms_norm": "normalization",
     "paged_decode_attention": "attention",
     "reshape_and_cache": "kv_cache",
     "rms_norm": "normalization",
     "rotary_embedding": "rotary",
     "silu_and_mul": "activation",
+    "split_qkv_rmsnorm_rope": "rotary",
 }
 
 

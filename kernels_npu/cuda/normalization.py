@@ -15,8 +15,10 @@ def _rms_norm(
     residual,
     weight,
     out,
+    total,
     x_row,
     residual_row,
+    total_row,
     hidden,
     eps,
     ADD: tl.constexpr,
@@ -29,9 +31,9 @@ def _rms_norm(
     dtype = values.dtype
     if ADD:
         place = residual + row * residual_row + column
-        total = values.to(tl.float32) + tl.load(place, mask=inside, other=0.0).to(tl.float32)
-        values = total.to(dtype)
-        tl.store(place, values, mask=inside)
+        added = values.to(tl.float32) + tl.load(place, mask=inside, other=0.0).to(tl.float32)
+        values = added.to(dtype)
+        tl.store(total + row * total_row + column, values, mask=inside)
     wide = values.to(tl.float32)
     scale = tl.rsqrt(tl.sum(wide * wide, 0) / hidden + eps)
     factors = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
@@ -39,10 +41,15 @@ def _rms_norm(
 
 
 def _launch(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float, *, add: bool
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    eps: float,
+    sums: tuple[torch.Tensor, torch.Tensor] | None = None,
 ) -> torch.Tensor:
+    """sums: the residual and where it goes with x added; the same tensor, or another."""
     x = dense_last(x)
     rows, hidden = x.shape
+    residual, total = sums or (x, x)
     out = torch.empty(rows, hidden, dtype=x.dtype, device=x.device)
     if out.numel():
         _rms_norm[(rows,)](
@@ -50,11 +57,13 @@ def _launch(
             residual,
             weight.contiguous(),
             out,
+            total,
             x.stride(0),
             residual.stride(0),
+            total.stride(0),
             hidden,
             eps,
-            ADD=add,
+            ADD=sums is not None,
             HIDDEN_PAD=triton.next_power_of_2(hidden),
             num_warps=8 if hidden >= 2048 else 4,
         )
@@ -63,7 +72,7 @@ def _launch(
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     """As `kernels_npu.reference.rms_norm`."""
-    return _launch(x, x, weight, eps, add=False)
+    return _launch(x, weight, eps)
 
 
 def add_rms_norm(
@@ -71,4 +80,12 @@ def add_rms_norm(
 ) -> torch.Tensor:
     """As `kernels_npu.reference.add_rms_norm`."""
     require_dense_last("add_rms_norm", residual=residual)
-    return _launch(x, residual, weight, eps, add=True)
+    return _launch(x, weight, eps, (residual, residual))
+
+
+def fused_add_rms_norm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As `kernels_npu.reference.fused_add_rms_norm`."""
+    total = torch.empty(residual.shape, dtype=residual.dtype, device=residual.device)
+    return _launch(x, weight, eps, (dense_last(residual), total)), total

@@ -169,5 +169,6 @@ SPEC = OpSpec(
     traffic=traffic,
     flops=lambda w: 0,
     tolerance={"float16": _EXACT, "bfloat16": _EXACT},
+    results=(),
     updated=("key_cache", "value_cache"),
 )

@@ -18,22 +18,18 @@ from kernels_npu.spec import ITEMSIZE, OpSpec, Traffic, Workload
 _TWO_SLOTS_UP_TO = 8192
 
 
-@tilelang.jit(out_idx=[3], target="ascendc")
-def add_rms_norm_kernel(hidden: int, eps: float, dtype: str, max_blocks: int):
-    """As `rms_norm_kernel`, with a second input that is updated in place."""
+def row_pass(hidden: int, eps: float, dtype: str, max_blocks: int, rows: Any) -> Any:
+    """The body of a kernel, as a macro: rows of x + residual to `total`, normalised to `out`.
+
+    `total` may be `residual` itself: a row is read before it is written, by the same core.
+    """
     tiles, width = common.row_tiles(hidden)
     slots = 2 if hidden <= _TWO_SLOTS_UP_TO else 1
     lag = slots - 1
     loaded, stored = 1, 1  # event ids, one per slot; 0 is used inside copies that pad
-    rows = T.symbolic("rows")
 
-    @T.prim_func
-    def add_rms_norm(
-        x: T.Tensor([rows, hidden], dtype),
-        residual: T.Tensor([rows, hidden], dtype),
-        weight: T.Tensor([hidden], dtype),
-        out: T.Tensor([rows, hidden], dtype),
-    ):
+    @T.macro
+    def add_and_normalise(x, residual, weight, total, out):
         with T.Kernel(
             T.Select(rows < 2 * max_blocks, T.ceildiv(rows, 2), max_blocks), is_npu=True
         ) as (cid, vid):
@@ -97,7 +93,7 @@ def add_rms_norm_kernel(hidden: int, eps: float, dtype: str, max_blocks: int):
                         for t in T.serial(tiles):
                             T.copy(
                                 sum_16[m % slots, t, :],
-                                residual[worker + m * workers, t * width : (t + 1) * width],
+                                total[worker + m * workers, t * width : (t + 1) * width],
                             )
                             T.copy(
                                 x_16[m % slots, t, :],
@@ -105,6 +101,24 @@ def add_rms_norm_kernel(hidden: int, eps: float, dtype: str, max_blocks: int):
                             )
                         if m + slots < count:
                             T.set_flag("mte3", "mte2", stored + m % slots)
+
+    return add_and_normalise
+
+
+@tilelang.jit(out_idx=[3], target="ascendc")
+def add_rms_norm_kernel(hidden: int, eps: float, dtype: str, max_blocks: int):
+    """As `rms_norm_kernel`, with a second input that is updated in place."""
+    rows = T.symbolic("rows")
+    add_and_normalise = row_pass(hidden, eps, dtype, max_blocks, rows)
+
+    @T.prim_func
+    def add_rms_norm(
+        x: T.Tensor([rows, hidden], dtype),
+        residual: T.Tensor([rows, hidden], dtype),
+        weight: T.Tensor([hidden], dtype),
+        out: T.Tensor([rows, hidden], dtype),
+    ):
+        add_and_normalise(x, residual, weight, residual, out)
 
     return add_rms_norm
 
@@ -137,11 +151,16 @@ def add_rms_norm(
     return out
 
 
-def check(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> None:
+def check(
+    x: torch.Tensor,
+    residual: torch.Tensor,
+    weight: torch.Tensor,
+    eps: float,
+    op: str = "add_rms_norm",
+) -> None:
     """Refuse what the kernel would misread."""
-    op = "add_rms_norm"
     require_dtype(op, "x", x, *KERNEL_DTYPES)
-    arguments.add_rms_norm(x, residual, weight, eps)
+    arguments.add_rms_norm(x, residual, weight, eps, op)
     require_together(op, x=x, residual=residual, weight=weight)
     hidden_size(op, x.shape[1])
 

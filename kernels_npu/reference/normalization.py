@@ -20,3 +20,11 @@ def add_rms_norm(
     """`residual += x` (rounded to its dtype), then `rms_norm(residual)`."""
     residual.copy_((wide(residual) + wide(x)).to(residual.dtype))
     return rms_norm(residual, weight, eps)
+
+
+def fused_add_rms_norm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`total = x + residual`, rounded to its dtype; `(rms_norm(total), total)`, both new."""
+    total = residual.clone(memory_format=torch.contiguous_format)
+    return add_rms_norm(x, total, weight, eps), total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from kernels_npu.reference.normalization import rms_norm
 from kernels_npu.reference.precision import wide
 
 
@@ -26,3 +27,25 @@ def rotary_embedding(
         turned = (first * cos - second * sin, second * cos + first * sin)
         joined = torch.stack(turned, dim=-1).flatten(-2) if interleaved else torch.cat(turned, -1)
         rotated.copy_(joined.to(heads.dtype))
+
+
+def split_qkv_rmsnorm_rope(
+    qkv: torch.Tensor,
+    q_weight: torch.Tensor,
+    k_weight: torch.Tensor,
+    eps: float,
+    positions: torch.Tensor,
+    cos_sin_cache: torch.Tensor,
+    num_q_heads: int,
+    num_kv_heads: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """`qkv` split by heads, q and k normalised per head and rotated; rounded once, all new."""
+    head_dim, counts = q_weight.shape[0], (num_q_heads, num_kv_heads, num_kv_heads)
+    parts = qkv.split([count * head_dim for count in counts], -1)
+    query, key = (
+        rms_norm(wide(part).unflatten(-1, (count, head_dim)), wide(weight), eps)
+        for part, count, weight in zip(parts, counts, (q_weight, k_weight))
+    )
+    rotary_embedding(positions, query, key, cos_sin_cache, interleaved=False)
+    rotated = (heads.flatten(-2).to(qkv.dtype) for heads in (query, key))
+    return *rotated, parts[2].clone(memory_format=torch.contiguous_format)

@@ -138,5 +138,6 @@ SPEC = OpSpec(
         ),
         "bfloat16": Tolerance(atol=1e-6, rtol=2**-7, reason="one rounding of 2^-8, float32 inside"),
     },
+    results=(),
     updated=("query", "key"),
 )

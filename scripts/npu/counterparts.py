@@ -41,6 +41,12 @@ def add_rms_norm(inputs: Inputs) -> Outputs:
     return {"output": out, "residual": total}
 
 
+def fused_add_rms_norm(inputs: Inputs) -> Outputs:
+    """Has the results of ours, and one more as of `npu_rms_norm`."""
+    outputs = add_rms_norm(inputs)
+    return {"output": outputs["output"], "total": outputs["residual"]}
+
+
 def rotary_embedding(inputs: Inputs) -> Outputs:
     """Takes cosines and sines per token, spread over a head; here in float32, rounded once."""
     rows = inputs["cos_sin_cache"][inputs["positions"].long()].float()
@@ -63,6 +69,24 @@ def rotary_embedding(inputs: Inputs) -> Outputs:
         heads[..., :width] = turned[0].to(heads.dtype)
         outputs[name] = heads
     return outputs
+
+
+def split_qkv_rmsnorm_rope(inputs: Inputs) -> Outputs:
+    """Three operators in float32, as ours rounds at the end only."""
+    head_dim = inputs["q_weight"].shape[0]
+    counts = (inputs["num_q_heads"], inputs["num_kv_heads"], inputs["num_kv_heads"])
+    parts = inputs["qkv"].split([count * head_dim for count in counts], -1)
+    normed = (
+        torch_npu.npu_rms_norm(
+            part.float().reshape(-1, count, head_dim), weight.float(), epsilon=inputs["eps"]
+        )[0]
+        for part, count, weight in zip(parts, counts, (inputs["q_weight"], inputs["k_weight"]))
+    )
+    angles = {name: inputs[name] for name in ("positions", "cos_sin_cache")}
+    heads = dict(zip(("query", "key"), normed))
+    rotated = rotary_embedding({**angles, **heads, "interleaved": False})
+    rounded = {name: part.flatten(1).to(parts[0].dtype) for name, part in rotated.items()}
+    return {**rounded, "value": parts[2].contiguous()}
 
 
 def reshape_and_cache(inputs: Inputs) -> Outputs:
@@ -133,7 +157,11 @@ def silu_and_mul(inputs: Inputs) -> Outputs:
 COUNTERPARTS = {
     "rms_norm": Counterpart(operator="npu_rms_norm", call=rms_norm),
     "add_rms_norm": Counterpart(operator="npu_add_rms_norm", call=add_rms_norm),
+    "fused_add_rms_norm": Counterpart(operator="npu_add_rms_norm", call=fused_add_rms_norm),
     "rotary_embedding": Counterpart(operator="npu_rotary_mul", call=rotary_embedding),
+    "split_qkv_rmsnorm_rope": Counterpart(
+        operator="npu_rms_norm + npu_rotary_mul", call=split_qkv_rmsnorm_rope
+    ),
     "reshape_and_cache": Counterpart(
         operator="npu_scatter_pa_kv_cache", call=reshape_and_cache, obstacle=padding_obstacle
     ),

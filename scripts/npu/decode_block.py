@@ -10,6 +10,15 @@ ROWS, HIDDEN, INTER = 5, 256, 512
 HEADS, KV_HEADS, HEAD_DIM = 4, 2, 64
 BLOCKS, BLOCK_SIZE = 24, 16
 EPS = 1e-5
+#: Operators whose kernels the block launches, each once.
+OPERATORS = (
+    "rms_norm",
+    "rotary_embedding",
+    "reshape_and_cache",
+    "paged_decode_attention",
+    "add_rms_norm",
+    "silu_and_mul",
+)
 Tensors = dict[str, torch.Tensor]
 
 
@@ -51,7 +60,7 @@ def random_inputs(generator: torch.Generator) -> Tensors:
 
 
 def decode_block(w: Tensors, s: Tensors) -> torch.Tensor:
-    """One layer of a decoder: every operator once, in its place."""
+    """One layer of a decoder: each of `OPERATORS` once, in its place."""
     residual = s["hidden"].clone()
     qkv = ops.rms_norm(residual, w["norm"], EPS) @ w["qkv"]
     split = qkv.split([HEADS * HEAD_DIM, KV_HEADS * HEAD_DIM, KV_HEADS * HEAD_DIM], -1)

@@ -14,7 +14,7 @@ from kernels_npu.spec import OpSpec, Tolerance, Workload
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an operator gave: tensors (`out`, updated arguments) by name, and simulated bytes."""
+    """What an operator gave: tensors (results, updated arguments) by name, and simulated bytes."""
 
     tensors: dict[str, torch.Tensor]
     expected: dict[str, torch.Tensor]
@@ -70,11 +70,8 @@ def run(npu: torch.device) -> Callable[..., Outcome]:
         with collect_report() as report:
             out = getattr(ops, spec.name)(**on_npu)
         assert report.findings == ()  # no warning either
-        expected_out = spec.reference(**wide)
-        tensors = {name: on_npu[name].cpu() for name in spec.updated}
-        expected = {name: wide[name] for name in spec.updated}
-        if out is not None:
-            tensors["out"], expected["out"] = out.cpu(), expected_out
+        expected = spec.outputs(spec.reference(**wide), wide)
+        tensors = {name: tensor.cpu() for name, tensor in spec.outputs(out, on_npu).items()}
         if judge:
             for name, tensor in tensors.items():
                 tolerance = spec.tolerance[str(dtype).removeprefix("torch.")]

@@ -15,8 +15,10 @@ SPECS = all_specs()
 DIMS = {
     "rms_norm": {"rows": 3, "hidden": 64},
     "add_rms_norm": {"rows": 3, "hidden": 64},
+    "fused_add_rms_norm": {"rows": 3, "hidden": 64},
     "silu_and_mul": {"rows": 3, "inter": 64},
     "rotary_embedding": {"tokens": 3, "q_heads": 4, "kv_heads": 2, "head_dim": 64},
+    "split_qkv_rmsnorm_rope": {"tokens": 3, "q_heads": 4, "kv_heads": 2, "head_dim": 64},
     "reshape_and_cache": {"tokens": 3, "kv_heads": 2, "head_dim": 64, "block_size": 16},
     "paged_decode_attention": {
         "q_heads": 4,
@@ -38,6 +40,7 @@ FREE_ROWS = {
     ("rms_norm", "x"),
     ("silu_and_mul", "x"),
     ("rotary_embedding", "cos_sin_cache"),
+    ("split_qkv_rmsnorm_rope", "cos_sin_cache"),
 }
 FREE_COLUMNS = {("paged_decode_attention", "block_table")}
 

@@ -15,8 +15,10 @@ SPECS = all_specs()
 SMALL = {
     "rms_norm": {"rows": 3, "hidden": 64},
     "add_rms_norm": {"rows": 3, "hidden": 64},
+    "fused_add_rms_norm": {"rows": 3, "hidden": 64},
     "silu_and_mul": {"rows": 3, "inter": 64},
     "rotary_embedding": {"tokens": 3, "q_heads": 4, "kv_heads": 2, "head_dim": 64},
+    "split_qkv_rmsnorm_rope": {"tokens": 3, "q_heads": 4, "kv_heads": 2, "head_dim": 64},
     "reshape_and_cache": {"tokens": 3, "kv_heads": 2, "head_dim": 64, "block_size": 16},
     "paged_decode_attention": {
         "q_heads": 4,
@@ -69,9 +71,10 @@ def test_a_fake_result_has_the_real_shape(name):
             for k, v in real_inputs.items()
         }
         fake = getattr(ops, name)(**fake_inputs)
+    expected = SPECS[name].outputs(real, real_inputs)
     assert (real is None) == (fake is None)
-    if real is not None:
-        assert (fake.shape, fake.dtype) == (real.shape, real.dtype)
+    for output, tensor in SPECS[name].outputs(fake, fake_inputs).items():
+        assert (tensor.shape, tensor.dtype) == (expected[output].shape, expected[output].dtype)
 
 
 def test_torch_compile_sees_one_node_per_operator():

@@ -17,7 +17,12 @@ import torch
 from kernels_npu.activation import silu_and_mul
 from kernels_npu.kv_cache import reshape_and_cache
 from kernels_npu.normalization import add_rms_norm, rms_norm
-from kernels_npu.rotary import half_split, interleaved, rotary_embedding
+from kernels_npu.rotary import (
+    half_split,
+    interleaved,
+    rotary_embedding,
+    split_qkv_rmsnorm_rope,
+)
 from kernels_npu.spec import Workload, all_specs
 from tests.kernels_npu.source_edits import synchronisation_lines, without_line
 
@@ -75,6 +80,12 @@ KERNELS: dict[str, tuple[ModuleType, Launch, str, dict[str, Any]]] = {
         rotary("interleaved"),
         "rotary_embedding",
         {**ROTARY, "interleaved": True},
+    ),
+    "split_qkv_rmsnorm_rope": (
+        split_qkv_rmsnorm_rope,
+        operator("split_qkv_rmsnorm_rope"),
+        "split_qkv_rmsnorm_rope",
+        {**ROTARY, "rotary_dim": 32},
     ),
 }
 LINES = [

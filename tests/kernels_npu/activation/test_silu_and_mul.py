@@ -25,8 +25,8 @@ def test_matches_the_reference_and_moves_each_element_once(rows, inter, dtype, r
 def test_same_bits_under_every_schedule(run, schedule):
     dims = {"rows": 101, "inter": 1072}
     with configure(schedule="eager"):
-        expected = run(SPEC, dims, torch.bfloat16).tensors["out"]
-    assert torch.equal(run(SPEC, dims, torch.bfloat16).tensors["out"], expected)
+        expected = run(SPEC, dims, torch.bfloat16).tensors["output"]
+    assert torch.equal(run(SPEC, dims, torch.bfloat16).tensors["output"], expected)
 
 
 def test_gates_far_out_are_zero_or_themselves(npu):
@@ -44,7 +44,7 @@ def test_one_row_of_a_wide_layer_uses_several_cores(run):
 def test_no_rows_launch_nothing(run):
     outcome = run(SPEC, {"rows": 0, "inter": 64}, torch.float16)
     assert outcome.launches == 0
-    assert outcome.tensors["out"].shape == (0, 64)
+    assert outcome.tensors["output"].shape == (0, 64)
 
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -58,7 +58,7 @@ def test_the_kv_cache_is_read_once_per_kv_head(run):
 
 def test_padding_rows_are_zero_and_read_nothing(run):
     outcome = run(SPEC, dims(9, 3, 64, 32, 0, 0), torch.float16)
-    assert not outcome.tensors["out"].any()
+    assert not outcome.tensors["output"].any()
     assert outcome.gm_read == {}
 
 
@@ -118,8 +118,8 @@ def test_a_window_may_end_anywhere(window, run, assert_traffic):
 )
 def test_same_bits_under_every_schedule(case, run, schedule):
     with configure(schedule="eager"):
-        expected = run(SPEC, case, torch.bfloat16).tensors["out"]
-    assert torch.equal(run(SPEC, case, torch.bfloat16).tensors["out"], expected)
+        expected = run(SPEC, case, torch.bfloat16).tensors["output"]
+    assert torch.equal(run(SPEC, case, torch.bfloat16).tensors["output"], expected)
 
 
 @pytest.mark.parametrize("head_dim", [64, 192])
@@ -142,7 +142,7 @@ def test_scores_far_out_are_stable(keys, head_dim, npu):
 
 
 def test_a_row_does_not_depend_on_the_others(run):
-    alone = run(SPEC, dims(9, 3, 64, 32, 200), torch.float16).tensors["out"]
+    alone = run(SPEC, dims(9, 3, 64, 32, 200), torch.float16).tensors["output"]
     inputs = SPEC.make_inputs(
         _workload(dims(9, 3, 64, 32, 200)), torch.float16, "cpu", torch.Generator().manual_seed(0)
     )

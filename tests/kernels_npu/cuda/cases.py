@@ -50,6 +50,18 @@ def add_rms_norm(device: torch.device, dtype: torch.dtype) -> None:
         assert torch.equal(residual, copy)
 
 
+def fused_add_rms_norm(device: torch.device, dtype: torch.dtype) -> None:
+    for rows, hidden in ((1, 64), (3, 100), (5, 3584), (0, 64)):
+        x = random(device, dtype, rows, hidden)
+        residual = random(device, dtype, rows, 2 * hidden)[:, hidden:]  # rows apart
+        weight, copy = random(device, dtype, hidden), residual.clone()
+        args = (x, residual, weight, 1e-6)
+        found = kernel("fused_add_rms_norm", *args)(*args)
+        for got, expected in zip(found, reference.fused_add_rms_norm(*args)):
+            close(got, expected)
+        assert torch.equal(residual, copy)
+
+
 def silu_and_mul(device: torch.device, dtype: torch.dtype) -> None:
     for rows, inter in ((1, 64), (3, 1100), (0, 64)):
         x = random(device, dtype, rows, 2 * inter)
@@ -82,6 +94,25 @@ def rotary(device: torch.device, dtype: torch.dtype) -> None:
         query, key, _ = parts(copy, q_heads, kv_heads, dim)
         reference.rotary_embedding(positions, query, key, angles, interleaved)
         close(fused, copy)
+
+
+def split_norm_rope(device: torch.device, dtype: torch.dtype) -> None:
+    for tokens, q_heads, kv_heads, dim, rotated in (
+        (3, 7, 1, 64, 64),
+        (2, 5, 2, 80, 32),
+        (1, 16, 8, 128, 128),
+        (0, 4, 4, 64, 64),
+    ):
+        width = (q_heads + 2 * kv_heads) * dim
+        qkv = random(device, dtype, tokens, 2 * width)[:, width:]  # rows apart
+        weights = (random(device, dtype, dim) for _ in range(2))
+        positions = torch.randint(0, 50, (tokens,), device=device)
+        angles = torch.randn(64, rotated, device=device)
+        args = (qkv, *weights, 1e-6, positions, angles, q_heads, kv_heads)
+        found = kernel("split_qkv_rmsnorm_rope", qkv)(*args)
+        for got, expected in zip(found, reference.split_qkv_rmsnorm_rope(*args)):
+            assert got.is_contiguous()
+            close(got, expected)
 
 
 def cache(device: torch.device, dtype: torch.dtype) -> None:
@@ -124,7 +155,17 @@ def attention(device: torch.device, dtype: torch.dtype) -> None:
 
 
 CASES: dict[str, Callable[[torch.device, torch.dtype], None]] = {
-    case.__name__: case for case in (add_rms_norm, attention, cache, rms_norm, rotary, silu_and_mul)
+    case.__name__: case
+    for case in (
+        add_rms_norm,
+        attention,
+        cache,
+        fused_add_rms_norm,
+        rms_norm,
+        rotary,
+        silu_and_mul,
+        split_norm_rope,
+    )
 }
 
 if __name__ == "__main__":

@@ -26,7 +26,16 @@ def cases() -> dict[str, Callable[[torch.device, torch.dtype], None]]:
     return found
 
 
-NAMES = ("add_rms_norm", "attention", "cache", "rms_norm", "rotary", "silu_and_mul")
+NAMES = (
+    "add_rms_norm",
+    "attention",
+    "cache",
+    "fused_add_rms_norm",
+    "rms_norm",
+    "rotary",
+    "silu_and_mul",
+    "split_norm_rope",
+)
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 from kernels_npu.errors import UnsupportedError, UsageError
 from kernels_npu.normalization import add_rms_norm as add_module
 from kernels_npu.normalization import common
+from kernels_npu.normalization import fused_add_rms_norm as fused_module
 from kernels_npu.normalization import rms_norm as norm_module
 from kernels_npu.sim.config import configure
 
-SPECS = {"rms_norm": norm_module.SPEC, "add_rms_norm": add_module.SPEC}
+SPECS = {
+    "rms_norm": norm_module.SPEC,
+    "add_rms_norm": add_module.SPEC,
+    "fused_add_rms_norm": fused_module.SPEC,
+}
 #: rows, hidden: one row; a tail of rows; one piece, several, a padded last piece, the largest row;
 #: more rows than vector cores (48), so that slots are used again.
 SHAPES = [(1, 16), (3, 576), (5, 2064), (2, 16336), (1, 16384), (101, 160), (51, 8192)]
@@ -39,6 +44,18 @@ def test_same_bits_under_every_schedule(op, run, schedule):
         assert torch.equal(tensor, expected.tensors[name])
 
 
+def test_the_fused_form_has_the_bits_of_the_other_and_leaves_its_arguments(npu):
+    from kernels_npu import ops
+
+    x, residual = (torch.randn(53, 176).half().to(npu) for _ in range(2))
+    weight = torch.randn(176).half().to(npu)
+    before = x.cpu().clone(), residual.cpu().clone()
+    out, total = ops.fused_add_rms_norm(x, residual, weight, 1e-6)
+    assert torch.equal(x.cpu(), before[0]) and torch.equal(residual.cpu(), before[1])
+    assert torch.equal(ops.add_rms_norm(x, residual, weight, 1e-6).cpu(), out.cpu())
+    assert torch.equal(residual.cpu(), total.cpu())
+
+
 @pytest.mark.parametrize(("rows", "blocks"), [(1, 1), (2, 1), (3, 2), (48, 24), (500, 24)])
 def test_the_grid_follows_the_rows_up_to_the_cores(rows, blocks, run):
     assert run(norm_module.SPEC, {"rows": rows, "hidden": 32}, torch.float16).blocks == blocks
@@ -48,7 +65,7 @@ def test_the_grid_follows_the_rows_up_to_the_cores(rows, blocks, run):
 def test_no_rows_launch_nothing(op, run):
     outcome = run(SPECS[op], {"rows": 0, "hidden": 64}, torch.float16)
     assert outcome.launches == 0
-    assert outcome.tensors["out"].shape == (0, 64)
+    assert outcome.tensors["output"].shape == (0, 64)
 
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
