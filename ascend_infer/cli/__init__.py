@@ -94,6 +94,7 @@ def _parser() -> _Parser:
         diagnose,
         doctor,
         estimate,
+        export_model,
         generate,
         lint,
         profile,
@@ -123,6 +124,7 @@ def _parser() -> _Parser:
         estimate,
         serving,
         vllm,
+        export_model,
         diagnose,
     ):
         module.add_command(commands)

@@ -1,0 +1,18 @@
+"""What vLLM's option `--worker-extension-cls` adds to each worker: the plugin's state by name.
+
+An HTTP server calls a worker's methods by name only; `worker_status` is for `LLM.collective_rpc`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ascend_infer.vllm_plugin import status
+
+
+class StatusExtension:
+    """A base class that vLLM gives its worker."""
+
+    def ascend_infer_status(self) -> dict[str, Any]:
+        """`ascend_infer.vllm_plugin.status` of this worker's process."""
+        return status()
