@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from profiling.records.table import Figure
 
 #: Digits beyond these are a damaged cell's, and fill the line.
@@ -12,6 +14,15 @@ def number(figure: Figure | None) -> float:
     """A figure's value; 0 for one without a number, which is not cited."""
     value = None if figure is None else figure.value
     return 0.0 if value is None or isinstance(value, str) else float(value)
+
+
+def digits(value: float) -> str:
+    """A number with as many digits as say something: counts in full, others rounded."""
+    if not math.isfinite(value):
+        return "NA"
+    if float(value).is_integer() and abs(value) < _BEYOND_REASON:
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if 1e6 <= abs(value) < _BEYOND_REASON else f"{value:,.6g}"
 
 
 def amount(value: float, unit: str) -> str:

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from profiling.analysis.figures import digits
 from profiling.comparison.comparing import Comparison, Matched
 from profiling.comparison.measurement import Better, Key
 from profiling.comparison.verdict import Verdict
@@ -119,7 +120,7 @@ def _gone(comparison: Comparison) -> Iterator[Finding]:
             why = f"the baseline's is {one.key.evidence}, this one {', '.join(one.elsewhere)}"
             yield Finding(key=one.key, state=State.EVIDENCE, why=why)
         else:
-            why = f"the baseline has {one.typical:,.6g}, {one.where}"
+            why = f"the baseline has {digits(one.typical)}, {one.where}"
             yield Finding(key=one.key, state=State.VANISHED, why=why)
 
 

@@ -50,7 +50,7 @@ class Spread:
     Args:
         count: repetitions.
         of: what repeats, `run` or `launch`.
-        typical: of times the trimmed geometric mean, of counts the mean.
+        typical: of times the geometric mean, of launches trimmed; of counts the mean.
         low, high: the smallest and the largest.
     """
 
@@ -129,9 +129,9 @@ def _measured(before: Runs, after: Runs) -> Difference:
         [statistic.typical(run) for run in side] if several else [x for run in side for x in run]
         for side in (before, after)
     )
-    of = "run" if several else "launch"
-    spreads = _spread(first, of), _spread(second, of)
-    estimate = statistic.compare(first, second)
+    of, trim = ("run", statistic.WHOLE) if several else ("launch", statistic.TRIM)
+    spreads = _spread(first, of, trim), _spread(second, of, trim)
+    estimate = statistic.compare(first, second, trim)
     if estimate.p_value is None:
         few = " and ".join(
             f"{spread.repetitions} {side}"
@@ -172,11 +172,11 @@ def _count_spread(values: Sequence[float]) -> Spread:
     return Spread(count=len(values), of="launch", typical=mean, low=min(values), high=max(values))
 
 
-def _spread(values: Sequence[float], of: str) -> Spread:
+def _spread(values: Sequence[float], of: str, trim: float) -> Spread:
     return Spread(
         count=len(values),
         of=of,
-        typical=statistic.typical(values),
+        typical=statistic.typical(values, trim),
         low=min(values),
         high=max(values),
     )

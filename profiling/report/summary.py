@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from profiling import analysis
 from profiling.analysis import KernelTotal
+from profiling.analysis.figures import digits
 from profiling.devices import Chip
 from profiling.printable import shortened
 from profiling.records import Profile
@@ -15,7 +16,6 @@ from profiling.report.view import (
     Grid,
     Section,
     limited,
-    number,
     number_cell,
     origin,
     text_cell,
@@ -82,7 +82,7 @@ def facts(profile: Profile, chip: Chip | None) -> Iterator[Fact]:
         yield Fact(
             label="takes longest",
             value=shortened(top.name, 40),
-            origin=f"{number(top.length or 0.0)} {unit}",
+            origin=f"{digits(top.length or 0.0)} {unit}",
         )
     tasks = sum(len(tasks) for tasks in profile.tasks)
     if tasks:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from profiling.analysis import Sentence
+from profiling.analysis.figures import digits
 from profiling.records import Figure, Note
 
 
@@ -140,7 +141,7 @@ def number_cell(value: float | None, shown: str = "", origin: str = "") -> Cell:
     """A cell with a number, `shown` as the caller wants it; a missing one stays empty."""
     if value is None or not math.isfinite(value):
         return Cell(text="")
-    return Cell(text=shown or number(value), order=value, origin=origin)
+    return Cell(text=shown or digits(value), order=value, origin=origin)
 
 
 def figure_cell(figure: Figure | None) -> Cell:
@@ -153,15 +154,6 @@ def figure_cell(figure: Figure | None) -> Cell:
 def origin(figure: Figure) -> str:
     """Where a figure is from, and how it came to be known."""
     return f"{figure.where}, {figure.evidence}"
-
-
-def number(value: float) -> str:
-    """As many digits as say something."""
-    if not math.isfinite(value):
-        return "NA"
-    if value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}"
-    return f"{value:,.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:,.6g}"
 
 
 def limited(rows: Sequence[RowOfCells], most: int) -> tuple[tuple[RowOfCells, ...], int]:

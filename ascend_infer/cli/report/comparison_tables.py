@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from ascend_infer.cli import output
+from profiling.analysis.figures import digits
 from profiling.comparison import STATISTIC, Comparison, Key, Matched, Spread, Unmatched, Verdict
 from profiling.printable import shortened
 
@@ -54,7 +55,7 @@ def print_unmatched(side: str, unmatched: Sequence[Unmatched], top: int) -> None
                 (
                     name_of(one.key),
                     one.key.metric,
-                    number(one.typical),
+                    digits(one.typical),
                     one.count,
                     one.key.evidence,
                     one.where,
@@ -86,8 +87,8 @@ def ratio_cells(one: Matched) -> tuple[str, str, str, str, str]:
     if one.key.has_noise and estimate.low is not None and estimate.high is not None:
         interval = f"{estimate.low:.4f} to {estimate.high:.4f}"
     return (
-        number(found.before.typical),
-        number(found.after.typical),
+        digits(found.before.typical),
+        digits(found.after.typical),
         f"{estimate.ratio:.4f}",
         interval,
         found.verdict.word(one.key.metric),
@@ -97,11 +98,6 @@ def ratio_cells(one: Matched) -> tuple[str, str, str, str, str]:
 def name_of(key: Key) -> str:
     """The kernel; the middle of a long list of shapes is left out."""
     return shortened(str(key.kernel), _LONGEST_NAME)
-
-
-def number(value: float) -> str:
-    """As many digits as say something."""
-    return f"{value:,.6g}"
 
 
 def _matched(one: Matched) -> tuple[object, ...]:
@@ -120,7 +116,7 @@ def _matched(one: Matched) -> tuple[object, ...]:
 
 
 def _range(spread: Spread) -> str:
-    return "" if spread.count == 1 else f"{number(spread.low)} to {number(spread.high)}"
+    return "" if spread.count == 1 else f"{digits(spread.low)} to {digits(spread.high)}"
 
 
 def _print(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], top: int) -> None:

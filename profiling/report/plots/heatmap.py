@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from profiling.analysis.figures import digits
 from profiling.printable import shortened
 from profiling.report.plots.drawing import INK, drawing
-from profiling.report.view import Plot, number
+from profiling.report.view import Plot
 
 #: Columns; with more blocks, neighbours share one, which shows the largest of them.
 MOST_COLUMNS = 64
@@ -56,7 +57,7 @@ def heatmap(heat: Heat, name: str, title: str, caption: str) -> Plot | None:
                         facecolor=to_rgba(INK["accent"], 0.06 + 0.94 * worst / most),
                         edgecolor=INK["raised"],
                         linewidth=1.0,
-                        gid=canvas.entitle(f"block {named}, {row}: {number(worst)} {heat.unit}"),
+                        gid=canvas.entitle(f"block {named}, {row}: {digits(worst)} {heat.unit}"),
                     )
                 )
         axes.set_yticks(range(len(heat.rows)), [shortened(row, 30) for row in heat.rows])
@@ -73,7 +74,7 @@ def heatmap(heat: Heat, name: str, title: str, caption: str) -> Plot | None:
     return Plot(
         title=title,
         svg=canvas.svg,
-        caption=f"{caption} The strongest cell is {number(most)} {heat.unit}.",
+        caption=f"{caption} The strongest cell is {digits(most)} {heat.unit}.",
         left_out=f"neighbouring blocks share a column, which shows the largest of them: "
         f"{len(heat.blocks):,} blocks in {len(columns)} columns"
         if shared

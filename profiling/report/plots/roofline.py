@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from profiling.analysis.figures import digits
 from profiling.analysis.roofline import Ceiling, Roofline
 from profiling.printable import shortened
 from profiling.report.plots.drawing import INK, Drawing, drawing
-from profiling.report.view import Plot, number
+from profiling.report.view import Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,16 +80,16 @@ def _draw_roofs(canvas: Drawing, axes: Axes, launches: Sequence[Roofline]) -> No
     slope = scale * memory.rate
     top = max(ridges, default=high)
     _line(canvas, axes, [low, top], [low * slope, top * slope], "memory", memory)
-    _annotate(axes, f"memory: {number(slope)} {per_bytes}", low, low * slope, "left")
+    _annotate(axes, f"memory: {digits(slope)} {per_bytes}", low, low * slope, "left")
     for (title, ceiling), ridge in zip(roofs.items(), ridges, strict=True):
         height = scale * ceiling.rate
         _line(canvas, axes, [ridge, high], [height, height], title, ceiling)
-        _annotate(axes, f"{title}: {number(height)}", high, height, "right")
+        _annotate(axes, f"{title}: {digits(height)}", high, height, "right")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(low, high)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: number(value))
+        axis.set_major_formatter(lambda value, _: digits(value))
         axis.set_minor_formatter("")
     axes.set_xlabel("operations per byte of global memory")
     axes.set_ylabel(operations)
@@ -135,9 +136,9 @@ def _annotate(axes: Axes, text: str, x: float, y: float, side: str) -> None:
 
 def _told(label: str, roof: Roofline) -> str:
     scale, operations, _ = _RATES[roof.unit]
-    achieved = number(scale * (roof.achieved or 0.0))
+    achieved = digits(scale * (roof.achieved or 0.0))
     used = "" if roof.usage is None else f", {roof.usage:.1%} of what {roof.highest.unit} allows"
-    return f"{label}: {number(roof.intensity)} operations per byte, {achieved} {operations}{used}"
+    return f"{label}: {digits(roof.intensity)} operations per byte, {achieved} {operations}{used}"
 
 
 def _caption(roof: Roofline) -> str:
@@ -149,7 +150,7 @@ def _caption(roof: Roofline) -> str:
         else "Lengths are the profiler's task durations."
     )
     return (
-        f"{unit} Bandwidth of {roof.chip.name}: {number(memory.value / 1e9)} GB/s "
+        f"{unit} Bandwidth of {roof.chip.name}: {digits(memory.value / 1e9)} GB/s "
         f"({memory.evidence}: {memory.source}). Point at a roof or a launch for its figures."
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from profiling.comparison import Comparison, Matched, Measurements, Verdict, compare
@@ -48,6 +49,37 @@ def test_runs_repeat_where_both_sides_have_several() -> None:
     assert (found.before.count, found.before.of) == (3, "run")
     assert found.verdict is Verdict.NOISE
     assert verdict(runs([10.0, 12.0, 11.0] * 50), runs([12.5, 10.5, 11.5] * 50)) is Verdict.WORSE
+
+
+def test_five_runs_show_what_is_far_beyond_their_noise() -> None:
+    """A tenth more, among kernels without a difference, where runs differ by a hundredth."""
+    rng = np.random.default_rng(3)
+
+    def side(factor: float) -> list[Measurements]:
+        return [
+            run(
+                {
+                    key(f"k{n}"): rng.lognormal(3, 0.01) * np.ones(4) * (factor if n == 3 else 1)
+                    for n in range(20)
+                }
+            )
+            for _ in range(5)
+        ]
+
+    found, wrong, trials = 0, 0, 25
+    for _ in range(trials):
+        verdicts = {
+            one.key.kernel.name: one.difference.verdict
+            for one in compare(side(1.0), side(1.1)).matched
+        }
+        found += verdicts.pop("k3") is Verdict.WORSE
+        wrong += len({Verdict.WORSE, Verdict.BETTER} & set(verdicts.values()))
+    assert found == trials and wrong <= 0.1 * trials
+
+
+def test_a_run_that_went_wrong_hides_a_difference_and_makes_none() -> None:
+    steady, disturbed = [[10.0], [10.1], [9.9], [10.0]], [[10.0], [10.1], [9.9], [30.0]]
+    assert verdict(runs(*steady), runs(*disturbed)) is Verdict.NOISE
 
 
 @pytest.mark.parametrize(
