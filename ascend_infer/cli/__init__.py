@@ -9,7 +9,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ascend_infer import __version__
 from kernels_npu.errors import AscendInferError, EnvironmentProblem, UnsupportedError, UsageError
@@ -23,6 +23,13 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError("AI-CLI-006", f"{self.prog}: {message}", fix=f"see `{self.prog} --help`")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Refuses what is left: by the command that does not take it, not by the program."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
 
 
 def main(argv: Sequence[str] | None = None) -> int:

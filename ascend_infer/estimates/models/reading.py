@@ -153,7 +153,13 @@ def _notes(keys: Keys, outer: Fields, nested: str) -> list[str]:
         if fields.get("quantization_config") is not None:
             notes.append("the checkpoint is quantised; bytes follow the dtypes given here instead")
             break
-    predicting = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_layers")
+    predicting = (
+        "num_nextn_predict_layers",
+        "num_mtp_layers",
+        "num_mtp_modules",
+        "mtp_num_layers",
+        "mtp_num_hidden_layers",
+    )
     notes += [
         f"further layers that predict several tokens ({key}) are left out"
         for key in predicting

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ascend_infer.cli import main
 from tests.ascend_infer.processes import ROOT, command, needs_simulator
 
 
@@ -39,6 +40,19 @@ def test_wrong_use_exits_with_2(arguments: list[str]):
     as_json = command(*arguments, "--json")
     assert as_json.returncode == 2
     assert json.loads(as_json.stdout)["error"]["code"] == "AI-CLI-006"
+
+
+@pytest.mark.parametrize(
+    "words", [["estimate", "roofline", "--model", "qwen2.5-7b"], ["doctor"], ["simulate-serving"]]
+)
+def test_an_unknown_option_is_refused_by_its_command(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+):
+    assert main([*words, "--frobnicate", "8", "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    command_name = " ".join(["ascend-infer", *words[:2]] if len(words) > 1 else words)
+    assert error["code"] == "AI-CLI-006" and "--frobnicate 8" in error["what"]
+    assert f"{command_name} --help" in error["fix"]
 
 
 def test_without_torch_there_is_a_coded_error(tmp_path: Path):

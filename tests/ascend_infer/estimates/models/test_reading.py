@@ -112,8 +112,9 @@ def test_defaults_on_which_published_files_rely_are_said() -> None:
     assert any("num_attention_heads 8" in note for note in decoder.notes)
 
 
-def test_quantised_checkpoints_and_prediction_layers_are_noted() -> None:
-    config = {**LLAMA, "quantization_config": {"bits": 4}, "num_nextn_predict_layers": 1}
+@pytest.mark.parametrize("key", ["num_nextn_predict_layers", "num_mtp_modules"])
+def test_quantised_checkpoints_and_prediction_layers_are_noted(key: str) -> None:
+    config = {**LLAMA, "quantization_config": {"bits": 4}, key: 1}
     notes = " ".join(read_decoder(config).notes)
     assert "quantised" in notes and "predict" in notes
 
