@@ -241,7 +241,7 @@ CODES: dict[str, str] = {
     "AI-PROF-027": "A trace ends early or is damaged.",
     "AI-PROF-028": "A profiler's file has a column twice.",
     "AI-PROF-029": "A file has the columns of no known profiler.",
-    "AI-PROF-030": "Files of several launches lie in one folder.",
+    "AI-PROF-030": "Files of several launches lie in one folder, or several launches in one file.",
     "AI-PROF-031": "A trace has no event with a duration.",
     "AI-PROF-032": "A file is large, and polars is not installed.",
     "AI-PROF-033": "A manifest of collected files is missing or damaged.",

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from kernels_npu.errors import SourceLocation
 from profiling.files.catalogue import timestamp_of
 from profiling.files.sources import Source
 from profiling.records.kernel import METRICS, OpProfile, info_of
@@ -30,6 +31,8 @@ def kernels_of(files: Iterable[tuple[Source, Table]], notes: Notes) -> Iterator[
         name = "/".join(folder) or "."
         for tables in _launches(name, inside, notes):
             info = tables.get(FileKind.OP_BASIC_INFO)
+            if info and len(info.rows) > 1:
+                notes.add(_several_rows(info))
             yield OpProfile(folder=name, info=info_of(info) if info else None, tables=tables)
 
 
@@ -57,6 +60,16 @@ def _launches(
         notes.add(_several(folder, by_kind))
     for turn in range(most):
         yield {kind: files[turn][1] for kind, files in by_kind.items() if turn < len(files)}
+
+
+def _several_rows(info: Table) -> Note:
+    return Note(
+        code="AI-PROF-030",
+        what=f"{len(info.rows)} rows in OpBasicInfo: nothing tells which the other files belong to",
+        where=SourceLocation(info.file, info.rows[1].line),
+        rule="msprof writes one row, of the folder's one launch; the first of these is used",
+        fix="give each launch its own folder",
+    )
 
 
 def _several(folder: str, by_kind: dict[FileKind, list[tuple[str, Table]]]) -> Note:

@@ -102,7 +102,8 @@ def kernel_sections(profile: Profile, chip: Chip | None, most: int) -> Iterator[
     for place, (name, kernel) in enumerate(list(heaviest(profile).items())[:most]):
         count = sum(other.name == name for other in profile.kernels)
         cores = analysis.core_times(kernel)
-        lead = f"Launch {kernel.folder}"
+        # A flat tree has its one launch in the folder that was named.
+        lead = "The launch" if kernel.folder == "." else f"Launch {kernel.folder}"
         if count > 1:
             most_of = "moves most bytes" if analysis.traffic_of(kernel) else "takes longest"
             lead += f", the one of {count:,} that {most_of}"

@@ -137,6 +137,16 @@ def test_launches_put_into_one_folder_are_told_apart_and_noted(tmp_path: Path) -
     assert [note.code for note in profile.notes] == ["AI-PROF-030"]
 
 
+def test_a_second_row_of_a_launch_is_not_lost_without_a_word(tmp_path: Path) -> None:
+    text = fixtures.BASIC_INFO + fixtures.BASIC_INFO.splitlines()[1].replace("12.25", "13.25")
+    profile = read(tmp_path, OpBasicInfo=text, PipeUtilization=fixtures.PIPE)
+    (kernel,) = profile.kernels
+    assert kernel.info is not None and kernel.info.task_duration_us == 12.25
+    (note,) = profile.notes
+    assert note.code == "AI-PROF-030" and "2 rows" in note.what
+    assert str(note.where).endswith("OpBasicInfo.csv:3")
+
+
 def test_instructions_of_the_simulator_are_modelled(tmp_path: Path) -> None:
     table = only(read(tmp_path, core0__x_instr_exe=fixtures.INSTRUCTIONS), FileKind.INSTRUCTIONS)
     assert [row["cycles"] for row in table.rows] == [2944, 277]

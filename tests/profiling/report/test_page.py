@@ -126,6 +126,9 @@ def test_nothing_is_said_about_bytes_that_no_file_has(tmp_path: Path) -> None:
     assert grid.title == "Longest first"
     (kernel,) = by_anchor["kernels"].sections
     assert kernel.lead == "Launch k/2, the one of 3 that takes longest."
+    flat = build(profile(tmp_path / "flat", dict(fixtures.FLAT)), COMPLETE)
+    (section,) = (s for s in flat.sections if s.anchor == "kernels")
+    assert section.sections[0].lead == "The launch."
 
 
 def test_what_steps_ask_for_stands_in_the_summary(tmp_path: Path) -> None:
