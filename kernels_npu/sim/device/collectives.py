@@ -38,6 +38,12 @@ _WRITING = {
     "scatter": 1,
     "send": 0,
 }
+#: The name by which torch.distributed calls a process group since 2.13 -> the one of back ends.
+_RENAMED = {
+    "all_gather_single": "_allgather_base",
+    "all_to_all_single": "alltoall_base",
+    "reduce_scatter_single": "_reduce_scatter_base",
+}
 
 
 class _Options:
@@ -121,6 +127,8 @@ def _done(result: Any) -> Any:
 
 for _name, _count in _WRITING.items():
     setattr(ProcessGroupHCCL, _name, _method(_name, _count))
+for _newer, _name in _RENAMED.items():
+    setattr(ProcessGroupHCCL, _newer, getattr(ProcessGroupHCCL, _name))
 
 
 def _create(options: Any, pg_options: Any = None) -> ProcessGroupHCCL:

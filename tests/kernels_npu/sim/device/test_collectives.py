@@ -101,5 +101,14 @@ def test_torch_distributed_knows_the_name(tmp_path):
         dist.all_reduce(x)
         assert dist.get_backend() == "hccl" and x.eq(1).all()
         dist.barrier()
+        # One tensor in, one out: torch.distributed calls these by other names from 2.13 on.
+        for collective in (
+            dist.all_gather_into_tensor,
+            dist.reduce_scatter_tensor,
+            dist.all_to_all_single,
+        ):
+            found = torch.zeros(3, device="npu")
+            collective(found, x)
+            assert found.eq(1).all(), collective.__name__
     finally:
         dist.destroy_process_group()
