@@ -53,7 +53,7 @@ class GivenStepTime:
                 f"a decode step of {self.step} s, {self.per_context_token} s per token of context, "
                 f"{self.per_prompt_token} s per token of a prompt",
                 rule=f"a step takes time; no term is negative or above {LONGEST_SECONDS:.0e} s",
-                fix="give --step-ms, or --model and --chip for an estimate",
+                fix="give --step-ms, or --model and --device for an estimate",
             )
 
     @property

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ascend_infer.cli import main
+
+
+@functools.cache
+def help_text() -> str:
+    with pytest.raises(SystemExit), contextlib.redirect_stdout(io.StringIO()) as text:
+        main(["simulate-serving", "--help"])
+    return text.getvalue()
+
+
+def options_in(text: str) -> set[str]:
+    return set(re.findall(r"--[a-z][a-z-]*[a-z]", text))
 
 
 @pytest.fixture
@@ -235,6 +250,8 @@ def test_a_trace_that_cannot_be_meant(run: Any, tmp_path: Path, text: str) -> No
 def test_wrong_use_has_a_code(run: Any, code: str, arguments: tuple[str, ...]) -> None:
     status, found = run(*arguments)
     assert status == 2 and found["error"]["code"] == code and found["error"]["fix"]
+    # A fix names options that the command has.
+    assert options_in(found["error"]["fix"]) <= options_in(help_text())
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
