@@ -66,6 +66,7 @@ class ProcessGroupHCCL(dist.ProcessGroup):
         self, store: Store, rank: int, size: int, timeout: datetime.timedelta | None = None
     ) -> None:
         super().__init__(rank, size)  # type: ignore[call-arg]
+        self._name = ""
         self._gloo: Any = dist.ProcessGroupGloo(
             store, rank, size, timeout or datetime.timedelta(minutes=30)
         )
@@ -73,6 +74,15 @@ class ProcessGroupHCCL(dist.ProcessGroup):
     def getBackendName(self) -> str:
         """The name under which torch.distributed knows it."""
         return "hccl"
+
+    def _set_group_name(self, name: str) -> None:
+        # PyTorch's own keeps the name with a back end written in C++, and there is none.
+        self._name = name
+
+    @property
+    def group_name(self) -> Any:
+        """Its name in torch.distributed."""
+        return self._name
 
     def barrier(self, *args: Any, **options: Any) -> Any:
         """Wait for all ranks; work of the device needs no waiting, because calls are in order."""

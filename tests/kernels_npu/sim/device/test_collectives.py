@@ -99,7 +99,14 @@ def test_torch_distributed_knows_the_name(tmp_path):
     try:
         x = torch.ones(3, device="npu")
         dist.all_reduce(x)
+        dist.broadcast(x, 0)
         assert dist.get_backend() == "hccl" and x.eq(1).all()
+        copies = [torch.empty(3, device="npu") for _ in range(3)]
+        dist.all_gather_single(copies[0], x)
+        dist.reduce_scatter(copies[1], [x])
+        dist.all_to_all_single(copies[2], x)
+        assert all(copy.eq(1).all() for copy in copies)
+        dist.destroy_process_group(dist.new_group([0], backend="hccl"))
         dist.barrier()
         # One tensor in, one out: torch.distributed calls these by other names from 2.13 on.
         for collective in (

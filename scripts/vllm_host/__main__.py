@@ -1,0 +1,231 @@
+"""`python -m vllm_host`: decode with the stock host in each mode and compare with transformers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from vllm_host import tiny_model
+from vllm_host.changes import AS_PLUGIN, AT_IMPORT_OF_TORCH
+
+MODES = ("eager", "PIECEWISE", "FULL_DECODE_ONLY", "FULL", "FULL_AND_PIECEWISE")
+#: The host's graph compiler npugraph_ex and its fusion passes, which are written with it: part of
+#: CANN's torchair, which the simulator does not have.
+_WITHOUT_TORCHAIR = {
+    "ascend_compilation_config": dict.fromkeys(
+        (
+            *("enable_npugraph_ex", "fuse_norm_quant", "fuse_qknorm_rope", "fuse_allreduce_rms"),
+            "fuse_muls_add",
+        ),
+        False,
+    )
+}
+_TIME_LIMIT_S = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One mode. tokens: per round and prompt.
+
+    start, serving: what the device counted (`counters.Snapshot`). metrics: vLLM's own counters.
+    """
+
+    mode: str
+    equal: bool
+    tokens: list[list[list[int]]]
+    start: dict[str, Any]
+    serving: dict[str, Any]
+    metrics: dict[str, int]
+    wall_s: dict[str, float]
+
+
+class HostError(RuntimeError):
+    """The host ended without a result; `log` is what it printed."""
+
+    def __init__(self, mode: str, status: int | None, log: str) -> None:
+        ended = f"no result within {_TIME_LIMIT_S} s" if status is None else f"exit code {status}"
+        super().__init__(f"the host in mode {mode}: {ended}")
+        self.log = log
+
+
+def engine_arguments(folder: Path, mode: str, **changed: Any) -> dict[str, Any]:
+    """Arguments of `vllm.LLM` for `mode`, small enough for a laptop."""
+    arguments: dict[str, Any] = {
+        "model": str(folder),
+        "skip_tokenizer_init": True,
+        "dtype": "float32",
+        "max_model_len": 512,
+        "max_num_seqs": 4,
+        "kv_cache_memory_bytes": 64 << 20,
+        "seed": 0,
+        "disable_log_stats": False,
+    }
+    if mode == "eager":
+        arguments["enforce_eager"] = True
+    else:
+        arguments["compilation_config"] = {
+            "cudagraph_mode": mode,
+            "cudagraph_capture_sizes": [1, 2, 4],
+        }
+        arguments["additional_config"] = _WITHOUT_TORCHAIR
+    return {**arguments, **changed}
+
+
+def run(
+    engine: dict[str, Any],
+    rounds: list[list[list[int]]],
+    new_tokens: int,
+    *,
+    mode: str = "",
+    sampling: dict[str, Any] | None = None,
+    environment: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """Decode `rounds` in a process of its own.
+
+    Raises:
+        HostError: when it ends without a result.
+    """
+    with tempfile.TemporaryDirectory(prefix="vllm-host-") as folder:
+        request, result = Path(folder, "request.json"), Path(folder, "result.json")
+        content = {"engine": engine, "rounds": rounds, "new_tokens": new_tokens}
+        request.write_text(json.dumps({**content, "sampling": sampling or {}}), encoding="utf-8")
+        command = [sys.executable, "-m", "vllm_host.decode", str(request), str(result)]
+        log, status = _execute(command, environment)
+        if status != 0 or not result.exists():
+            raise HostError(mode, status, log)
+        found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+        return found
+
+
+def _execute(command: list[str], environment: dict[str, str] | None) -> tuple[str, int | None]:
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=_TIME_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        printed = error.stdout or b""
+        return printed.decode(errors="replace") if isinstance(printed, bytes) else printed, None
+    return done.stdout, done.returncode
+
+
+def main() -> int:
+    """Exit code 0 when all tokens are transformers', 1 when some differ, 2 when a run fails."""
+    options = _options()
+    if options.changes:
+        _print_changes(as_json=options.json)
+        return 0
+    with tempfile.TemporaryDirectory(prefix="vllm-host-model-") as name:
+        folder = Path(name)
+        tiny_model.write(folder)
+        prompts = tiny_model.prompts(options.prompt_lengths)
+        expected = tiny_model.greedy(folder, prompts, options.new_tokens)
+        try:
+            runs = [_compare(folder, mode, prompts, expected, options) for mode in options.modes]
+        except HostError as error:
+            print("\n".join(error.log.splitlines()[-40:]), file=sys.stderr)
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+    if options.json:
+        print(json.dumps({"evidence": "simulated", "runs": [asdict(r) for r in runs]}))
+    else:
+        _print_runs(runs, len(prompts), options.new_tokens)
+    return 0 if all(r.equal for r in runs) else 1
+
+
+def _compare(
+    folder: Path,
+    mode: str,
+    prompts: list[list[int]],
+    expected: list[list[int]],
+    options: argparse.Namespace,
+) -> Run:
+    print(f"  {mode} ...", file=sys.stderr, flush=True)
+    engine = engine_arguments(folder, mode, dtype=options.dtype)
+    found = run(engine, [prompts], options.new_tokens, mode=mode)
+    return Run(mode=mode, equal=found["tokens"] == [expected], **found)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/vllm-sim",
+        description="Decode with stock vllm-ascend on the simulated NPU, a process per mode, and "
+        "compare the tokens with transformers' greedy decoding in float32.",
+    )
+    parser.add_argument(
+        "--mode", dest="modes", action="append", choices=MODES, help="one of them; default: all"
+    )
+    parser.add_argument(
+        "--prompt-lengths",
+        type=_lengths,
+        default=[1, 5, 17, 127, 128, 129, 140, 300],
+        metavar="N,N",
+        help="tokens of each prompt, up to 450 (default: 1,5,17,127,128,129,140,300)",
+    )
+    parser.add_argument("--new-tokens", type=int, default=16, choices=range(1, 33), metavar="N")
+    parser.add_argument("--dtype", default="float32", choices=("float32", "float16", "bfloat16"))
+    parser.add_argument(
+        "--changes", action="store_true", help="list what differs from a host with an NPU, and end"
+    )
+    parser.add_argument("--json", action="store_true", help="the result as JSON")
+    options = parser.parse_args()
+    options.modes = options.modes or list(MODES)
+    return options
+
+
+def _lengths(text: str) -> list[int]:
+    try:
+        lengths = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers") from None
+    if not all(1 <= n <= 450 for n in lengths):
+        raise argparse.ArgumentTypeError(f"{text!r}: each length is from 1 to 450")
+    return lengths
+
+
+def _print_changes(*, as_json: bool) -> None:
+    changes = [*AT_IMPORT_OF_TORCH, *AS_PLUGIN]
+    if as_json:
+        print(json.dumps([{"what": c.what, "why": c.why} for c in changes]))
+        return
+    table = Table("changed in the process", "because")
+    for change in changes:
+        table.add_row(change.what, change.why)
+    Console().print(table)
+
+
+def _print_runs(runs: list[Run], prompts: int, new_tokens: int) -> None:
+    table = Table(
+        *("mode", "tokens", "captures", "replays", "task groups", "task updates"),
+        title=f"stock vllm-ascend on the simulated NPU: {prompts} prompts, {new_tokens} new tokens",
+        caption="tokens: against transformers in float32. Counts: simulated. No times are.",
+    )
+    for found in runs:
+        table.add_row(
+            found.mode,
+            "equal" if found.equal else "DIFFERENT",
+            str(found.start["captures"]),
+            str(found.serving["replays"]),
+            str(found.start["task_groups"]),
+            str(found.serving["task_updates"]),
+        )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

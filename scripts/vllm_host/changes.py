@@ -1,0 +1,144 @@
+"""Everything that differs from vLLM and vllm-ascend on an Ascend host, each with its reason.
+
+The host's files stay as they were installed: these are changes of the running process.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+#: The releases that the table was written for.
+HOST_VERSIONS = {"vllm": "0.23.0", "vllm_ascend": "0.23.0.post1"}
+_applied: set[str] = set()
+_kept: list[Any] = []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One difference. what: the name that is changed or added."""
+
+    what: str
+    why: str
+    apply: Callable[[], None]
+
+
+def apply(changes: Sequence[Change]) -> None:
+    """Make each of `changes` once in this process."""
+    for change in changes:
+        if change.what not in _applied:
+            _applied.add(change.what)
+            change.apply()
+
+
+def check_versions() -> None:
+    """Refuse other releases of the host than those of the table.
+
+    Raises:
+        RuntimeError: with both versions.
+    """
+    for package, wanted in HOST_VERSIONS.items():
+        found = importlib.metadata.version(package)
+        if found.partition("+")[0] != wanted:
+            raise RuntimeError(
+                f"{package} {found} is installed; vllm_host is written for {wanted}: "
+                "run scripts/vllm-sim again, which installs it"
+            )
+
+
+def _enable_device() -> None:
+    from kernels_npu.sim import device
+
+    device.enable(device_count=_device_count())
+
+
+def _device_count() -> int:
+    """As many as the device numbers that the host's variable names, and at least two."""
+    import os
+
+    visible = os.environ.get("ASCEND_RT_VISIBLE_DEVICES", "")
+    return max(2, len([d for d in visible.split(",") if d.strip()]))
+
+
+def _declare_torchvision() -> None:
+    import torch
+
+    library: Any = torch.library.Library("torchvision", "DEF")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _kept.append(library)
+
+
+def _name_soc_version() -> None:
+    import torch_npu
+    from torch_npu.npu._backends import get_soc_version
+
+    torch_npu.npu.get_soc_version = get_soc_version
+
+
+def _make_acl() -> None:
+    def memcpy(*args: object) -> NoReturn:
+        raise NotImplementedError("acl.rt.memcpy is not simulated: leave sleep mode off")
+
+    acl, runtime = types.ModuleType("acl"), types.ModuleType("acl.rt")
+    acl.__path__ = []
+    acl.rt, runtime.memcpy = runtime, memcpy  # type: ignore[attr-defined]
+    sys.modules.update({"acl": acl, "acl.rt": runtime})
+
+
+def _replace_slot_mapping() -> None:
+    from vllm.v1.worker import block_table
+
+    from vllm_host.slot_mapping import SlotMapping
+
+    check_versions()
+    block_table._compute_slot_mapping_kernel = SlotMapping()
+
+
+def _decide_on_custom_kernels() -> None:
+    from vllm_ascend.utils import enable_custom_op
+
+    enable_custom_op()
+
+
+AT_IMPORT_OF_TORCH = (
+    Change(
+        what="torch.ops.torchvision.nms, qnms",
+        why="the torchvision of package indexes is a CUDA build whose extension does not load "
+        "beside a CPU build of torch; the host imports torchvision and calls neither",
+        apply=_declare_torchvision,
+    ),
+    Change(
+        what="torch.npu, torch_npu",
+        why="the simulated device in the place of the real one",
+        apply=_enable_device,
+    ),
+    Change(
+        what="torch_npu.npu.get_soc_version",
+        why="the host pairs with torch_npu 2.10, which has it there; the simulated device "
+        "follows 2.13, which keeps it in torch_npu.npu._backends",
+        apply=_name_soc_version,
+    ),
+    Change(
+        what="acl.rt.memcpy",
+        why="the host imports CANN's Python module for its sleep mode, which is not simulated",
+        apply=_make_acl,
+    ),
+)
+AS_PLUGIN = (
+    Change(
+        what="vllm.v1.worker.block_table._compute_slot_mapping_kernel",
+        why="a Triton kernel, and there is no Triton for the simulated device; in torch instead",
+        apply=_replace_slot_mapping,
+    ),
+    Change(
+        what="vllm_ascend.utils.enable_custom_op()",
+        why="the host is built without its AscendC kernels (COMPILE_CUSTOM_KERNELS=0). It looks "
+        "for them at the first use, which may lie in code that torch.compile traces: look now",
+        apply=_decide_on_custom_kernels,
+    ),
+)

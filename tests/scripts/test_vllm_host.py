@@ -1,0 +1,68 @@
+"""What replaces the host's compiled kernel, and the table of changes; without the host."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from vllm_host.changes import AS_PLUGIN, AT_IMPORT_OF_TORCH, Change, apply
+from vllm_host.slot_mapping import SlotMapping
+
+from kernels_npu.sim import device as simulated
+
+PAD = -1
+
+
+def slots_by_loop(starts, positions, table, block, slots, num_tokens):
+    """Token by token, as the Triton kernel's programs do it."""
+    expected = slots.clone()
+    expected[num_tokens:] = PAD
+    for request in range(len(starts) - 1):
+        for token in range(starts[request], starts[request + 1]):
+            position = int(positions[token])
+            expected[token] = table[request, position // block] * block + position % block
+    return expected
+
+
+@pytest.mark.parametrize("lengths, padding", [([3, 1, 5], 0), ([1], 3), ([2, 0, 4, 1], 2), ([], 2)])
+def test_slots_are_those_of_the_block_table(lengths, padding):
+    simulated.enable()
+    block, rows, capacity = 4, 6, 20
+    starts = torch.tensor([0, *lengths]).cumsum(0).int()
+    num_tokens = int(starts[-1]) + padding
+    positions = torch.randint(0, 5 * block, (num_tokens,))
+    table = torch.randint(0, 99, (rows, 5), dtype=torch.int32)
+    slots = torch.randint(0, 50, (capacity,), dtype=torch.int32)
+    on_device = slots.npu()
+    SlotMapping()[(len(lengths) + 1,)](
+        num_tokens,
+        capacity,
+        starts.npu(),
+        positions.npu(),
+        table.npu(),
+        table.stride(0),
+        block,
+        on_device,
+        TOTAL_CP_WORLD_SIZE=1,
+        TOTAL_CP_RANK=0,
+        CP_KV_CACHE_INTERLEAVE_SIZE=1,
+        PAD_ID=PAD,
+        BLOCK_SIZE=1024,
+    )
+    expected = slots_by_loop(starts.tolist(), positions, table, block, slots, num_tokens)
+    assert torch.equal(on_device.cpu(), expected)
+
+
+def test_context_parallelism_is_refused():
+    launch = SlotMapping()[(2,)]
+    with pytest.raises(NotImplementedError, match="context parallelism"):
+        launch(1, 1, None, None, None, 1, 1, None, TOTAL_CP_WORLD_SIZE=2, PAD_ID=PAD)
+
+
+def test_each_change_is_made_once_and_says_why():
+    made = []
+    change = Change(what="test.name", why="a reason", apply=lambda: made.append(1))
+    apply([change, change])
+    apply([change])
+    assert made == [1]
+    table = [*AT_IMPORT_OF_TORCH, *AS_PLUGIN]
+    assert len({c.what for c in table}) == len(table) and all(len(c.why) > 30 for c in table)

@@ -1,0 +1,82 @@
+"""The stock host, a process per run; skipped where it is not installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MISSING = [m for m in ("vllm", "vllm_ascend") if importlib.util.find_spec(m) is None]
+#: Prompts on both sides of a block of 128, and more than the batch takes at once.
+LENGTHS = (1, 5, 17, 127, 128, 129, 140, 300)
+NEW_TOKENS = 16
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    skip = pytest.mark.skip(reason=f"{', '.join(MISSING)} not installed: scripts/test --vllm")
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.vllm)
+            if MISSING:
+                item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def environment() -> dict[str, str]:
+    """The environment of the host's processes: `import torch` makes the device there."""
+    kept = {k: v for k, v in os.environ.items() if k != "TORCH_DEVICE_BACKEND_AUTOLOAD"}
+    return {**kept, "VLLM_DISABLE_COMPILE_CACHE": "1", "VLLM_NO_USAGE_STATS": "1"}
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Qwen3 with random weights."""
+    import vllm_host
+    from vllm_host import tiny_model
+
+    vllm_host.autoload()  # which the environment of tests switches off; transformers needs it here
+    folder = tmp_path_factory.mktemp("model")
+    tiny_model.write(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def prompts() -> list[list[int]]:
+    from vllm_host import tiny_model
+
+    return tiny_model.prompts(LENGTHS)
+
+
+@pytest.fixture(scope="session")
+def expected(model: Path, prompts: list[list[int]]) -> list[list[int]]:
+    """What transformers decodes."""
+    from vllm_host import tiny_model
+
+    return tiny_model.greedy(model, prompts, NEW_TOKENS)
+
+
+@pytest.fixture
+def decode(model: Path, environment: dict[str, str]) -> Callable[..., dict[str, Any]]:
+    """`decode(mode, rounds, **engine)`: one run of the host; also `sampling` and `variables`."""
+    from vllm_host.__main__ import HostError, engine_arguments, run
+
+    def call(mode: str, rounds: list[list[list[int]]], **engine: Any) -> dict[str, Any]:
+        variables, sampling = engine.pop("variables", {}), engine.pop("sampling", {})
+        try:
+            return run(
+                engine_arguments(model, mode, **engine),
+                rounds,
+                NEW_TOKENS,
+                mode=mode,
+                sampling=sampling,
+                environment={**environment, **variables},
+            )
+        except HostError as error:
+            pytest.fail(f"{error}\n{error.log[-6000:]}")
+
+    return call

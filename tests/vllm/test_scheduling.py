@@ -1,0 +1,68 @@
+"""Batches that change between buckets, preemption, chunks, one process, two ranks."""
+
+from __future__ import annotations
+
+import pytest
+
+MODE = "FULL_AND_PIECEWISE"
+
+
+def test_batches_change_between_buckets_in_both_directions(decode, prompts, expected):
+    """Capture sizes are 1, 2, 4; prompts that come again hit the prefix cache."""
+    rounds = [[0], [4, 5, 6, 7], [1, 2], list(range(8)), [7]]
+    found = decode(MODE, [[prompts[i] for i in r] for r in rounds])
+    assert found["tokens"] == [[expected[i] for i in r] for r in rounds]
+    assert found["metrics"]["vllm:prefix_cache_hits"] > 0
+
+
+def test_more_sequences_than_the_largest_captured_size(decode, prompts, expected):
+    """Twelve at once with capture sizes up to 8: batches 9 to 12 leave the graphs."""
+    chosen = [i % len(prompts) for i in range(12)]
+    found = decode(
+        "FULL_DECODE_ONLY",
+        [[prompts[i] for i in chosen]],
+        max_num_seqs=12,
+        compilation_config={
+            "cudagraph_mode": "FULL_DECODE_ONLY",
+            "cudagraph_capture_sizes": [1, 2, 4, 8],
+        },
+    )
+    assert found["tokens"] == [[expected[i] for i in chosen]]
+    assert found["start"]["captures"] == 4
+    assert found["serving"]["eager_ops"]["npu_fused_infer_attention_score"] > 2 * 2
+
+
+def test_preempted_sequences_are_computed_again(decode, prompts, expected):
+    """A cache of six blocks for sequences that need up to three each."""
+    chosen = [3, 4, 5, 7]
+    blocks = 6
+    bytes_per_block = 2 * 2 * 128 * 2 * 32 * 4  # layers, key and value, tokens, heads, size, fp32
+    found = decode(
+        MODE,
+        [[prompts[i] for i in chosen]],
+        kv_cache_memory_bytes=blocks * bytes_per_block,
+        enable_prefix_caching=False,
+    )
+    assert found["tokens"] == [[expected[i] for i in chosen]]
+    assert found["metrics"]["vllm:num_preemptions"] > 0
+
+
+def test_prompts_in_chunks(decode, prompts, expected):
+    found = decode("eager", [prompts], max_num_batched_tokens=64)
+    assert found["tokens"] == [expected]
+    whole = decode("eager", [prompts])
+    attention = "npu_fused_infer_attention_score"
+    assert found["serving"]["eager_ops"][attention] > whole["serving"]["eager_ops"][attention]
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        {"async_scheduling": False},
+        {"variables": {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}},
+        {"tensor_parallel_size": 2},
+    ],
+    ids=["scheduling in step", "one process", "two ranks"],
+)
+def test_other_ways_to_run_the_engine(engine, decode, prompts, expected):
+    assert decode(MODE, [prompts], **engine)["tokens"] == [expected]
