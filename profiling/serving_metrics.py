@@ -122,7 +122,7 @@ class Load:
     (open), with the process named.
 
     Raises:
-        UsageError: AI-BENCH-004 for both, or neither.
+        UsageError: AI-BENCH-004 for both, or neither, or one that lets no request arrive.
     """
 
     concurrency: int | None = None
@@ -130,13 +130,14 @@ class Load:
     process: str = ""
 
     def __post_init__(self) -> None:
-        if (self.concurrency is None) == (self.rate is None):
+        given = [one for one in (self.concurrency, self.rate) if one is not None]
+        if len(given) != 1 or not given[0] > 0:
             raise UsageError(
                 "AI-BENCH-004",
                 f"a load with concurrency={self.concurrency} and rate={self.rate}",
                 rule="requests arrive in a closed loop (a concurrency) or an open one (a rate): "
                 "latencies of the two are not comparable",
-                fix="give exactly one of concurrency and rate",
+                fix="give exactly one of concurrency and rate, above zero",
             )
 
     def __str__(self) -> str:

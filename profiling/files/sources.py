@@ -105,14 +105,26 @@ def sources_below(path: Path, notes: Notes) -> list[Source]:
     return sorted(found, key=lambda source: source.place)
 
 
+#: Rule and fix of what only others may read, and of what nobody can.
+_OF_THE_USER = (
+    "the files of a profile belong to the user that collected it, often root",
+    "chmod -R u+rX, or run as that user",
+)
+_NOT_WHOLE = (
+    "a file that is left out may be damaged, too large, or in an archive that was cut or encrypted",
+    "copy or pack the profile again; unzip -t says what is wrong with an archive",
+)
+
+
 def unreadable(name: str, error: Exception) -> Note:
     """The note for a file or folder that cannot be read."""
+    rule, fix = _OF_THE_USER if isinstance(error, PermissionError) else _NOT_WHOLE
     return Note(
         code="AI-PROF-021",
         what=f"not readable: {_reason(error)}",
         where=name,
-        rule="the files of a profile belong to the user that collected it, often root",
-        fix="chmod -R u+rX, or run as that user",
+        rule=rule,
+        fix=fix,
         severity=Severity.DAMAGE,
     )
 

@@ -93,6 +93,8 @@ def test_the_choices_are_part_of_the_result():
         (lambda: tpot(1.0, 2.0, 9, "E2E"), "AI-BENCH-003"),
         (lambda: Load(), "AI-BENCH-004"),
         (lambda: Load(concurrency=1, rate=1.0), "AI-BENCH-004"),
+        (lambda: Load(concurrency=0), "AI-BENCH-004"),
+        (lambda: Load(rate=math.nan), "AI-BENCH-004"),
         (lambda: run(), "AI-BENCH-005"),
         (lambda: run(RequestRecord(start=0.0), start="somewhere"), "AI-BENCH-005"),
         (lambda: run(RequestRecord(start=0.0), tpot_formula="?"), "AI-BENCH-005"),

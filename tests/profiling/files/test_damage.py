@@ -133,6 +133,7 @@ def test_a_damaged_archive(tmp_path: Path, damage: str) -> None:
     profile = read_profile(path)
     assert len(profile.kernels) == 1
     assert [n.code for n in profile.notes] == (["AI-PROF-021"] if damage == "flipped" else [])
+    assert all("unzip -t" in note.fix for note in profile.notes)
 
 
 def test_bytes_are_no_table(tmp_path: Path) -> None:
