@@ -20,7 +20,7 @@ def require_plotting(path: Path) -> None:
     """Refuse what could not be drawn, before any work is done for it.
 
     Raises:
-        UsageError: AI-CLI-001 for a file that is no PNG or SVG.
+        UsageError: AI-CLI-001 for a file that is no PNG or SVG, AI-CLI-004 for one in no folder.
         EnvironmentProblem: AI-CLI-009 when matplotlib is not installed.
     """
     if path.suffix.lower() not in FORMATS:
@@ -29,6 +29,12 @@ def require_plotting(path: Path) -> None:
             f"a plot in {path.name!r}",
             rule=f"plots are files that end in {' or '.join(FORMATS)}",
             fix=f"name it {path.stem or 'plot'}.png",
+        )
+    if not path.parent.is_dir():
+        raise UsageError(
+            "AI-CLI-004",
+            f"{path}: there is no folder {path.parent}",
+            fix="name a file in a folder that can be written",
         )
     try:
         import matplotlib as _  # noqa: F401

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ascend_infer.cli import options, output
+from ascend_infer.cli import options, output, progress
 from ascend_infer.cli.estimate import envelope
+from ascend_infer.plotting import require_plotting
 from kernels_npu.errors import UsageError
 
 #: More points are a mistake, or a job for the Python API.
@@ -60,11 +61,16 @@ def run(
 ) -> int:
     """Estimate every point, print table or JSON, draw the plot."""
     axes = _axes(arguments)
+    if arguments.plot is not None:
+        require_plotting(Path(arguments.plot))
     points = []
-    for values in itertools.product(*axes.values()):
-        labels = dict(zip(axes, values))
-        changed = argparse.Namespace(**vars(arguments) | {_dest(k): v for k, v in labels.items()})
-        points.append((labels, estimate(changed)))
+    with progress.bar(enabled=not arguments.json) as reporter:
+        reporter.stage("estimates", total=math.prod(map(len, axes.values())))
+        for values in itertools.product(*axes.values()):
+            labels = dict(zip(axes, values))
+            named = {_dest(name): value for name, value in labels.items()}
+            points.append((labels, estimate(argparse.Namespace(**vars(arguments) | named))))
+            reporter.step()
     if arguments.plot is not None:
         from ascend_infer.cli.estimate import plot
 

@@ -172,6 +172,10 @@ def test_plots_that_cannot_be_drawn(config: str, tmp_path: Path, run: Runner) ->
     assert run.code(*sweep, str(tmp_path / "plot.gif")) == "AI-CLI-001"
     assert run.code(*sweep, str(tmp_path / "missing" / "plot.png")) == "AI-CLI-004"
     assert run.code("step", "--model", config, "--plot", "plot.png") == "AI-CLI-003"
+    # That is said before anything is estimated.
+    late = ("step", "--model", config, "--sweep", "device=H100,no-such-chip", "--plot")
+    assert run.code(*late, str(tmp_path / "plot.gif")) == "AI-CLI-001"
+    assert run.code(*late, str(tmp_path / "missing" / "plot.png")) == "AI-CLI-004"
 
 
 def test_a_missing_matplotlib_names_the_extra(
