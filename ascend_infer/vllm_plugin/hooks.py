@@ -65,12 +65,17 @@ def _registering(register: Any) -> Any:
     def register_ascend_customop(vllm_config: Any = None) -> None:
         register(vllm_config)
         decision().learn(vllm_config if vllm_config is not None else _current_config())
-        ours = [op for op in ("rms_norm", "rotary_embedding") if decision().replaces(op)]
-        if ours:
-            from ascend_infer.vllm_plugin.layers import replace
+        in_table = [op for op in ("rms_norm", "rotary_embedding") if decision().replaces(op)]
+        if in_table:
+            from ascend_infer.vllm_plugin import layers
 
-            replace(ours)
-        _announce(ours)
+            layers.replace(in_table)
+        fused = ["qk_norm_rope"] if decision().replaces("qk_norm_rope") else []
+        if fused:
+            from ascend_infer.vllm_plugin import qk_norm_rope
+
+            qk_norm_rope.replace()
+        _announce(in_table, fused)
 
     setattr(register_ascend_customop, _MARK, register)
     return register_ascend_customop
@@ -81,19 +86,19 @@ def _log(text: str) -> None:
     calls.logger.info(text)
 
 
-def _announce(ours: list[str]) -> None:
+def _announce(in_table: list[str], fused: list[str]) -> None:
     settings = decision().settings
     if settings is None or not settings.ops:
         return
-    every = ours + (["attention"] if decision().replaces("attention") else [])
+    every = in_table + fused + (["attention"] if decision().replaces("attention") else [])
     _log(
         f"ascend-infer: {', '.join(every) or 'nothing'} replaced in vllm-ascend "
         f"{installed().vllm_ascend} (asked for in {settings.source})"
     )
-    if ours:
+    if in_table:
         _log(
             "ascend-infer: the host's fusions around RMSNorm and rotary embedding look for the "
-            "operators of torch_npu and do not find ours"
+            "operators of torch_npu and do not find ours; qk_norm_rope is such a fusion for Qwen3"
         )
 
 

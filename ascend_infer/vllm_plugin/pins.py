@@ -25,6 +25,12 @@ DEPENDS = {
         "utils.py:register_ascend_customop",
         "ops/rotary_embedding.py:AscendRotaryEmbedding.forward_oot",
     ),
+    "qk_norm_rope": (
+        "utils.py:register_ascend_customop",
+        "ops/layernorm.py:AscendRMSNorm.forward_oot",
+        "ops/rotary_embedding.py:AscendRotaryEmbedding.forward_oot",
+        "patch/worker/patch_qwen3vl.py:forward_with_split_qkv_rmsnorm_mrope",
+    ),
     "attention": (
         "platform.py:NPUPlatform.get_attn_backend_cls",
         "attention/attention_v1.py:AscendAttentionBackend",

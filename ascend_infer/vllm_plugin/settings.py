@@ -12,7 +12,7 @@ from typing import Any
 from kernels_npu.errors import UsageError
 
 #: Operators by their switch: `all`, or names with commas between them.
-OPS = ("rms_norm", "rotary_embedding", "attention")
+OPS = ("rms_norm", "rotary_embedding", "qk_norm_rope", "attention")
 OPS_VARIABLE = "ASCEND_INFER_VLLM_OPS"
 REFUSAL_VARIABLE = "ASCEND_INFER_VLLM_ON_REFUSAL"
 #: The key in vLLM's `--additional-config`, with `ops` and `on_refusal`.

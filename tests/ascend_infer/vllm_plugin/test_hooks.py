@@ -44,6 +44,17 @@ def register_ascend_customop(vllm_config=None):
         return
     op_registry_oot.update(RMSNorm=AscendRMSNorm, RotaryEmbedding=AscendRotaryEmbedding)
 """,
+    "vllm/model_executor/models/__init__.py": "",
+    "vllm/model_executor/models/qwen3.py": "class Qwen3Attention:\n    pass\n",
+    "vllm/model_executor/models/qwen3_moe.py": "class Qwen3MoeAttention:\n    pass\n",
+    "vllm_ascend/patch/__init__.py": "",
+    "vllm_ascend/patch/worker/__init__.py": "",
+    "vllm_ascend/patch/worker/patch_qwen3vl.py": """
+from vllm.model_executor.models.qwen3 import Qwen3Attention
+def forward_with_split_qkv_rmsnorm_mrope(self, positions, hidden_states):
+    return "host"
+Qwen3Attention.forward = forward_with_split_qkv_rmsnorm_mrope
+""",
     "vllm_ascend/worker/__init__.py": "",
     "vllm_ascend/worker/worker.py": """
 from vllm_ascend.utils import register_ascend_customop
@@ -150,6 +161,27 @@ print(json.dumps([first, table()]))
     assert run(body, ASCEND_INFER_VLLM_OPS="off")[0] == [HOST, NEITHER]
 
 
+QWEN3 = """
+register()
+from vllm_ascend.patch.worker import patch_qwen3vl
+from vllm.model_executor.models.qwen3 import Qwen3Attention
+from vllm.model_executor.models.qwen3_moe import Qwen3MoeAttention
+from vllm_ascend.worker import worker
+Qwen3MoeAttention.forward = somebody_elses = lambda *_: None
+worker.start(); worker.start()
+forward = Qwen3Attention.forward
+assert forward.__wrapped__ is patch_qwen3vl.forward_with_split_qkv_rmsnorm_mrope
+assert Qwen3MoeAttention.forward is somebody_elses
+print(json.dumps([chosen(), table()]))
+"""
+
+
+def test_qwen3_gets_a_forward_before_the_hosts_and_before_no_other(run: Any) -> None:
+    found, err = run(QWEN3, ASCEND_INFER_VLLM_OPS="qk_norm_rope")
+    assert found == [HOST, NEITHER]
+    assert err.count("Qwen3MoeAttention.forward is not the host's") == 1
+
+
 def test_off_changes_and_imports_nothing(run: Any) -> None:
     body = """
 register()
@@ -168,7 +200,7 @@ print(json.dumps([before, loaded, chosen(), table()]))
 def test_an_unknown_host_serves_alone_and_loudly(run: Any) -> None:
     found, err = run(REGISTER_FIRST, known=False, ASCEND_INFER_VLLM_OPS="all")
     assert found == [HOST, "vllm_ascend.attention.mla_v1.AscendMLABackend", NEITHER]
-    for op in ("rms_norm", "rotary_embedding", "attention"):
+    for op in ("rms_norm", "rotary_embedding", "qk_norm_rope", "attention"):
         assert f"the host's {op} serves" in err
 
 
