@@ -8,7 +8,13 @@ import math
 from pathlib import Path
 
 from ascend_infer.cli import options
-from ascend_infer.cli.report.inputs import PATH_HELP, add_inputs, baseline_runs, measurements
+from ascend_infer.cli.report.inputs import (
+    PATH_HELP,
+    add_inputs,
+    baseline_runs,
+    judged_runs,
+    measurements,
+)
 from kernels_npu.errors import UsageError
 
 
@@ -93,7 +99,7 @@ def run_gate(arguments: argparse.Namespace) -> int:
     from profiling.comparison import compare, judge
 
     before = baseline_runs(arguments.baseline, arguments)
-    comparison = compare(before, measurements(arguments.paths, arguments))
+    comparison = compare(before, judged_runs(arguments.paths, arguments))
     gate = judge(comparison, arguments.threshold)
     if arguments.json:
         output.print_json(gate_json(gate))

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernels_npu.errors import UsageError
+
 if TYPE_CHECKING:
     from profiling.comparison import Measurements
 
@@ -40,10 +42,34 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 
 
 def measurements(paths: Sequence[Path], arguments: argparse.Namespace) -> list[Measurements]:
-    """What lies at `paths`, reduced to the metrics asked for."""
+    """What lies at `paths`, reduced to the metrics asked for.
+
+    Raises:
+        UsageError: AI-CLI-001, there are figures, and none is called so.
+    """
+    runs = _loaded(paths, arguments)
+    reduced = _reduced(runs, arguments)
+    there = sorted({key.metric.name for run in runs for key in run.series})
+    if there and not any(run.series for run in reduced):
+        raise UsageError(
+            "AI-CLI-001",
+            f"--metric {' --metric '.join(arguments.metric)}",
+            rule=f"the figures of {runs[0].path} are {', '.join(there)}",
+            fix="correct --metric, or leave it out",
+        )
+    return reduced
+
+
+def judged_runs(paths: Sequence[Path], arguments: argparse.Namespace) -> list[Measurements]:
+    """The same for a gate, which fails where the figures are not there."""
+    return _reduced(_loaded(paths, arguments), arguments)
+
+
+def _loaded(paths: Sequence[Path], arguments: argparse.Namespace) -> list[Measurements]:
+    """All that lies at `paths`."""
     from profiling.comparison import load
 
-    return _reduced(load(paths, by_type=arguments.by == "type"), arguments)
+    return load(paths, by_type=arguments.by == "type")
 
 
 def baseline_runs(path: Path, arguments: argparse.Namespace) -> list[Measurements]:

@@ -171,6 +171,18 @@ def test_wrong_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
     assert status == 2 and told["error"]["code"] == "AI-CLI-006"
 
 
+@pytest.mark.parametrize("command", ["compare", "baseline"])
+def test_a_figure_that_nothing_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """A misspelt --metric compares nothing, and must not look as if nothing had changed."""
+    good, file = profile(tmp_path / "a", 10, 10.1), tmp_path / "baseline.json"
+    options = {"compare": [good], "baseline": ["-o", str(file)]}
+    status, told = as_json(capsys, command, good, *options[command], "--metric", "tiem")
+    assert not file.exists() and status == 2 and told["error"]["code"] == "AI-CLI-001"
+    assert "task time" in told["error"]["rule"]
+
+
 def test_simulated_launches_are_compared_by_counts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
