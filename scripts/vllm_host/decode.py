@@ -31,10 +31,11 @@ def decode(
     new_tokens: int,
     sampling: dict[str, Any],
 ) -> dict[str, Any]:
-    """Tokens of every prompt of every round, and what the device of rank 0 counted."""
+    """Tokens of every prompt of every round, and what device and plugin of rank 0 counted."""
     from vllm import LLM, SamplingParams
     from vllm.v1.metrics.reader import Counter
 
+    from ascend_infer.vllm_plugin import worker_status
     from vllm_host import counting
 
     start = time.monotonic()
@@ -56,6 +57,7 @@ def decode(
         "tokens": tokens,
         "start": at_start[0],
         "serving": llm.collective_rpc(counting.take)[0],
+        "plugin": llm.collective_rpc(worker_status)[0],
         "metrics": {m.name: m.value for m in llm.get_metrics() if isinstance(m, Counter)},
         "wall_s": {"start": started - start, "decode": time.monotonic() - started},
     }

@@ -60,7 +60,7 @@ def expected(model: Path, prompts: list[list[int]]) -> list[list[int]]:
     return tiny_model.greedy(model, prompts, NEW_TOKENS)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def decode(model: Path, environment: dict[str, str]) -> Callable[..., dict[str, Any]]:
     """`decode(mode, rounds, **engine)`: one run of the host; also `sampling` and `variables`."""
     from vllm_host.__main__ import HostError, engine_arguments, run
@@ -78,5 +78,46 @@ def decode(model: Path, environment: dict[str, str]) -> Callable[..., dict[str, 
             )
         except HostError as error:
             pytest.fail(f"{error}\n{error.log[-6000:]}")
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def stock(decode: Callable[..., dict[str, Any]], prompts: list[list[int]]) -> list[list[int]]:
+    """The stock host's tokens in float16, eagerly; the plugin is loaded and asked for nothing."""
+    found = decode("eager", [prompts], dtype="float16")
+    assert found["plugin"]["hooks_installed"] and not found["plugin"]["layers"]
+    tokens: list[list[int]] = found["tokens"][0]
+    return tokens
+
+
+def with_plugin(ops: str = "all", **engine: Any) -> dict[str, Any]:
+    """Arguments of a run in float16 with our operators."""
+    variables = {"ASCEND_INFER_VLLM_OPS": ops, **engine.pop("variables", {})}
+    return {"dtype": "float16", "variables": variables, **engine}
+
+
+@pytest.fixture(scope="session")
+def ours(decode: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """`ours(mode, rounds, ops="all", **engine)`: one run with the plugin."""
+    return lambda mode, rounds, **engine: decode(mode, rounds, **with_plugin(**engine))
+
+
+@pytest.fixture(scope="session")
+def ours_fails(model: Path, environment: dict[str, str]) -> Callable[..., str]:
+    """Like `ours`, where the engine ends without a result: what it printed."""
+    from vllm_host.__main__ import HostError, engine_arguments, run
+
+    def call(mode: str, rounds: list[list[list[int]]], **engine: Any) -> str:
+        arguments = with_plugin(**engine)
+        variables = {**environment, **arguments.pop("variables")}
+        with pytest.raises(HostError) as raised:
+            run(
+                engine_arguments(model, mode, **arguments),
+                rounds,
+                NEW_TOKENS,
+                environment=variables,
+            )
+        return raised.value.log
 
     return call

@@ -1,0 +1,212 @@
+"""What goes wrong where a plugin is careless, on the stock host; and what ours does there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.vllm.test_plugin_modes import LAYERS, OURS
+
+FULL = "FULL_DECODE_ONLY"
+#: A plugin of the test's own whose back end differs from ours in one method of the builder.
+OTHER_BACKEND = """
+from ascend_infer.vllm_plugin import attention as ours
+
+class MetadataBuilder(ours.MetadataBuilder):
+{method}
+
+class Backend(ours.Backend):
+    @staticmethod
+    def get_builder_cls():
+        return MetadataBuilder
+"""
+TAKES_OTHER_BACKEND = """
+def register():
+    from ascend_infer.vllm_plugin import hooks
+    hooks.OUR_BACKEND = "other_backend.Backend"
+"""
+#: This step's lengths, as a copy: what a graph reads is the copy of the step of its capture.
+COPIES_LENGTHS = """
+    def build(self, *args, **kwargs):
+        metadata = super().build(*args, **kwargs)
+        metadata.device_seq_lens = metadata.device_seq_lens.clone()
+        return metadata
+"""
+#: A host that hands the builder new tensors in each step.
+NEW_TENSORS = """
+    kept = []
+
+    def build(self, common_prefix_len, common_attn_metadata, fast_build=False):
+        moved = common_attn_metadata.seq_lens.clone()
+        self.kept.append(moved)
+        common_attn_metadata.seq_lens = moved
+        return super().build(common_prefix_len, common_attn_metadata, fast_build)
+"""
+#: What the host's own builder claims.
+CLAIMS_ALWAYS = """
+    @classmethod
+    def get_cudagraph_support(cls, vllm_config, kv_cache_spec):
+        return ours.AttentionCGSupport.ALWAYS
+"""
+OTHER_TEXT = """
+def register():
+    from ascend_infer.vllm_plugin import pins
+    hashes = {v: dict.fromkeys(known, "0" * 12) for v, known in pins.pinned().items()}
+    pins.pinned = lambda: hashes
+"""
+KERNEL_CANNOT_BE_BUILT = """
+def register():
+    import kernels_npu.attention.paged_decode_attention as module
+    from kernels_npu.errors import KernelSourceError
+
+    def fail(*arguments):
+        raise KernelSourceError("AI-SRC-003", "no such statement", rule="none", fix="none")
+
+    module.paged_decode_attention = fail
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Any:
+    """`plugin(text, backend="")`: variables with which vLLM finds another plugin beside ours."""
+
+    def make(text: str, *, method: str = "") -> dict[str, str]:
+        (tmp_path / "other_plugin.py").write_text(text)
+        (tmp_path / "other_backend.py").write_text(OTHER_BACKEND.format(method=method))
+        info = tmp_path / "other_plugin-0.0.1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: other-plugin\nVersion: 0.0.1\n"
+        )
+        entry = "[vllm.general_plugins]\na_first_by_name = other_plugin:register\n"
+        (info / "entry_points.txt").write_text(entry)
+        path = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
+        return {"PYTHONPATH": os.pathsep.join(filter(None, path))}
+
+    return make
+
+
+def test_lengths_of_one_step_decode_wrong_tokens(plugin, ours, stock, prompts):
+    variables = plugin(TAKES_OTHER_BACKEND, method=COPIES_LENGTHS)
+    assert ours(FULL, [prompts], variables=variables)["tokens"] != [stock]
+
+
+def test_metadata_that_moves_ends_the_engine(plugin, ours_fails, prompts):
+    variables = plugin(TAKES_OTHER_BACKEND, method=NEW_TENSORS)
+    assert "AI-VLLM-005: seq_lens was at 0x" in ours_fails(FULL, [prompts], variables=variables)
+
+
+def test_a_kernel_for_decode_must_not_claim_prefill(plugin, ours, stock, prompts):
+    """Prompts of few tokens fit a captured size."""
+    chosen = [1, 2, 0, 1]
+    rounds, expected = [[prompts[i][:3] for i in chosen], prompts], None
+    right = ours("FULL", rounds)["tokens"]
+    assert right[1] == stock
+    expected = ours("eager", rounds)["tokens"]
+    assert right == expected
+    variables = plugin(TAKES_OTHER_BACKEND, method=CLAIMS_ALWAYS)
+    assert ours("FULL", rounds, variables=variables)["tokens"] != expected
+
+
+def test_another_text_is_served_by_the_host(plugin, ours, stock, prompts):
+    found = ours(FULL, [prompts], variables=plugin(OTHER_TEXT))
+    assert found["tokens"] == [stock]
+    assert found["plugin"]["layers"] == {} and not found["serving"]["replayed_launches"]
+    for op in found["plugin"]["ops"].values():
+        assert op["asked"] and "has another text" in op["refusal"]
+
+
+def test_another_text_can_end_the_engine(plugin, ours_fails, prompts):
+    variables = {**plugin(OTHER_TEXT), "ASCEND_INFER_VLLM_ON_REFUSAL": "stop"}
+    assert "AI-VLLM-002" in ours_fails(FULL, [prompts], variables=variables)
+
+
+def test_a_kernel_that_cannot_be_built_leaves_attention_to_the_host(plugin, ours, stock, prompts):
+    found = ours(FULL, [prompts], variables=plugin(KERNEL_CANNOT_BE_BUILT))
+    assert found["tokens"] == [stock]
+    assert OURS not in found["plugin"]["attention_calls"]
+    assert any("AI-SRC-003" in reason for reason in found["plugin"]["attention_calls"])
+    assert found["serving"]["task_updates"] > 0  # the host's attention needs them
+
+
+def test_off_leaves_the_host_alone(ours, stock, prompts):
+    found = ours(FULL, [prompts], ops="off")
+    assert found["tokens"] == [stock]
+    assert not found["plugin"]["hooks_installed"] and found["plugin"]["layers"] == {}
+    assert not found["serving"]["replayed_launches"] and not found["serving"]["eager_launches"]
+
+
+def test_batches_between_buckets_prefix_hits_and_beyond_the_largest(ours, stock, prompts):
+    rounds = [[0], [4, 5, 6, 7], [1, 2], list(range(8)), [7]]
+    sizes = {"cudagraph_mode": FULL, "cudagraph_capture_sizes": [1, 2, 4, 8]}
+    chosen = [*rounds, [i % 8 for i in range(12)]]
+    found = ours(
+        FULL,
+        [[prompts[i] for i in r] for r in chosen],
+        max_num_seqs=12,
+        compilation_config=sizes,
+    )
+    assert found["tokens"] == [[stock[i] for i in r] for r in chosen]
+    assert found["serving"]["task_updates"] == 0
+    assert found["serving"]["eager_launches"]["paged_decode_attention"] >= LAYERS
+
+
+DUPLICATES = """
+import json, sys
+from vllm.model_executor.custom_op import CustomOp, op_registry_oot
+host_first = sys.argv[1] == "host"
+
+def plugin():
+    @CustomOp.register_oot(name="RMSNorm")
+    class Mine:
+        pass
+
+def host():
+    import vllm_ascend.ops
+    from vllm_ascend.utils import register_ascend_customop
+    register_ascend_customop()
+
+try:
+    for register in (host, plugin) if host_first else (plugin, host):
+        register()
+except AssertionError as error:
+    print(json.dumps(str(error)))
+"""
+COLD = """
+import json
+try:
+    import vllm_ascend.attention.attention_v1
+except ImportError as error:
+    print(json.dumps(str(error)))
+"""
+OURS_COLD = """
+import json
+from ascend_infer.vllm_plugin.attention import Backend
+print(json.dumps(Backend.get_name()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "argument", "says"),
+    [
+        (DUPLICATES, "host", "Duplicate op name: RMSNorm"),
+        (DUPLICATES, "plugin", "Duplicate op name: RMSNorm"),
+        (COLD, "", "cannot import name 'DeviceOperator' from partially initialized module"),
+        (OURS_COLD, "", "CUSTOM"),
+    ],
+    ids=["host registers first", "plugin registers first", "cold import", "our import"],
+)
+def test_ways_into_the_host_that_fail_and_ours(program, argument, says, environment):
+    done = subprocess.run(
+        [sys.executable, "-c", program, argument],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
+    assert lines, done.stderr[-3000:]
+    assert says in json.loads(lines[-1])
