@@ -18,6 +18,8 @@ from ascend_infer.vllm_plugin.settings import from_environment
 
 HOST_BACKEND = "vllm_ascend.attention.attention_v1.AscendAttentionBackend"
 OUR_BACKEND = "ascend_infer.vllm_plugin.attention.Backend"
+#: Key in vLLM's `additional_config` under which the plugin leaves the operators that are ours.
+REPLACED_KEY = "ascend_infer_replaces"
 _MARK = "_ascend_infer_wraps"
 
 
@@ -64,7 +66,8 @@ def _registering(register: Any) -> Any:
     @functools.wraps(register)
     def register_ascend_customop(vllm_config: Any = None) -> None:
         register(vllm_config)
-        decision().learn(vllm_config if vllm_config is not None else _current_config())
+        config = vllm_config if vllm_config is not None else _current_config()
+        decision().learn(config)
         in_table = [op for op in ("rms_norm", "rotary_embedding") if decision().replaces(op)]
         if in_table:
             from ascend_infer.vllm_plugin import layers
@@ -75,10 +78,23 @@ def _registering(register: Any) -> Any:
             from ascend_infer.vllm_plugin import qk_norm_rope
 
             qk_norm_rope.replace()
-        _announce(in_table, fused)
+        ours = in_table + fused + (["attention"] if decision().replaces("attention") else [])
+        _tell_graphs_apart(config, ours)
+        _announce(in_table, ours)
 
     setattr(register_ascend_customop, _MARK, register)
     return register_ascend_customop
+
+
+def _tell_graphs_apart(vllm_config: Any, ours: list[str]) -> None:
+    """Put what is ours into the configuration, which vLLM keeps compiled graphs by.
+
+    A graph that was compiled ahead of time is looked for by the configuration and by vLLM's own
+    variables. Without this, one of the host's operators would be found and run in silence.
+    """
+    additional = getattr(vllm_config, "additional_config", None)
+    if ours and isinstance(additional, dict):
+        additional[REPLACED_KEY] = ours
 
 
 @functools.cache
@@ -86,13 +102,12 @@ def _log(text: str) -> None:
     calls.logger.info(text)
 
 
-def _announce(in_table: list[str], fused: list[str]) -> None:
+def _announce(in_table: list[str], ours: list[str]) -> None:
     settings = decision().settings
     if settings is None or not settings.ops:
         return
-    every = in_table + fused + (["attention"] if decision().replaces("attention") else [])
     _log(
-        f"ascend-infer: {', '.join(every) or 'nothing'} replaced in vllm-ascend "
+        f"ascend-infer: {', '.join(ours) or 'nothing'} replaced in vllm-ascend "
         f"{installed().vllm_ascend} (asked for in {settings.source})"
     )
     if in_table:

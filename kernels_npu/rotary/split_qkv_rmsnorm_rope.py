@@ -361,8 +361,8 @@ SPEC = OpSpec(
     flops=flops,
     # A rotated element is a difference that may cancel: float32's error in its terms remains.
     tolerance={
-        "float16": Tolerance(atol=4e-6, rtol=2**-10, reason="one rounding of 2^-11"),
-        "bfloat16": Tolerance(atol=4e-6, rtol=2**-7, reason="one rounding of 2^-8"),
+        "float16": Tolerance(atol=4e-6, rtol=2**-10, reason="a rounding of 2^-11 on either side"),
+        "bfloat16": Tolerance(atol=4e-6, rtol=2**-7, reason="a rounding of 2^-8 on either side"),
     },
     results=("query", "key", "value"),
 )

@@ -154,11 +154,14 @@ config = SimpleNamespace(additional_config={"ascend_infer": {"ops": ["attention"
 vllm.config.current = config
 first = chosen()
 worker.start(config)
-print(json.dumps([first, table()]))
+print(json.dumps([first, table(), config.additional_config.get("ascend_infer_replaces")]))
 """
-    chosen, table = run(body)[0]
+    chosen, table, replaces = run(body)[0]
     assert chosen == OURS and table == {**NEITHER, "RMSNorm": "AscendInferRMSNorm"}
-    assert run(body, ASCEND_INFER_VLLM_OPS="off")[0] == [HOST, NEITHER]
+    # By its configuration vLLM keeps compiled graphs, and not by our variable.
+    assert replaces == ["rms_norm", "attention"]
+    assert run(body, ASCEND_INFER_VLLM_OPS="rotary_embedding")[0][2] == ["rotary_embedding"]
+    assert run(body, ASCEND_INFER_VLLM_OPS="off")[0] == [HOST, NEITHER, None]
 
 
 QWEN3 = """
