@@ -1,0 +1,1 @@
+"""Stock servers as child processes, and what the tests let their workers do."""

@@ -1,0 +1,52 @@
+"""Two ranks by vLLM's own executor: each runs our kernels on its own heads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.vllm.conftest import NEW_TOKENS
+from tests.vllm.hosted.server import serving
+
+LAYERS, HEADS, HEAD_DIM = 2, 4, 32  # of vllm_host.tiny_model
+RANKS = 2
+
+
+def test_two_ranks_decode_as_one_with_local_heads(
+    model: Path,
+    environment: dict[str, str],
+    prompts: list[list[int]],
+    expected: list[list[int]],
+    tmp_path: Path,
+):
+    from vllm_host.__main__ import engine_arguments
+
+    engine = engine_arguments(model, "FULL_DECODE_ONLY")
+    with serving(
+        model,
+        tmp_path / "log",
+        {**environment, "ASCEND_INFER_VLLM_OPS": "all"},
+        tensor_parallel_size=RANKS,
+        dtype="float16",
+        skip_tokenizer_init=True,
+        max_model_len=512,
+        max_num_seqs=4,
+        kv_cache_memory_bytes=64 << 20,
+        compilation_config=engine["compilation_config"],
+        additional_config=engine["additional_config"],
+    ) as server:
+        before = server.workers("device_counts")
+        chosen = [2, 4, 6]
+        for i in chosen:
+            assert server.complete(prompts[i], NEW_TOKENS) == expected[i], server.tail()
+        statuses = server.workers("ascend_infer_status")
+        after = server.workers("device_counts")
+        queries = server.workers("query_shapes", "paged_decode_attention")
+    assert len(statuses) == len(after) == len(queries) == RANKS
+    steps = (NEW_TOKENS - 1) * len(chosen)  # the prefill chooses each first token
+    for status, old, new, query in zip(statuses, before, after, queries):
+        assert status["layers"]["attention"] == {"ascend-infer": LAYERS}
+        assert new["replays"] - old["replays"] == steps
+        assert new["replayed_launches"]["paged_decode_attention"] == LAYERS * steps
+        assert new["replayed_ops"]["hccl.allreduce"] >= 2 * LAYERS * steps
+        assert new["task_updates"] == 0
+        assert query == [[None, HEADS // RANKS, HEAD_DIM]]
