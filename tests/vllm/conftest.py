@@ -30,7 +30,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def environment() -> dict[str, str]:
     """The environment of the host's processes: `import torch` makes the device there."""
     kept = {k: v for k, v in os.environ.items() if k != "TORCH_DEVICE_BACKEND_AUTOLOAD"}
-    return {**kept, "VLLM_DISABLE_COMPILE_CACHE": "1", "VLLM_NO_USAGE_STATS": "1"}
+    return {
+        **kept,
+        "VLLM_DISABLE_COMPILE_CACHE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # one process to start instead of two
+    }
 
 
 @pytest.fixture(scope="session")

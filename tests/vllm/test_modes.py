@@ -38,9 +38,8 @@ def test_tokens_and_counts(mode, decode, prompts, expected):
         assert serving["eager_ops"][attention] >= LAYERS * 2 * (NEW_TOKENS - 1)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_precision_in_graphs_is_half_precision_eagerly(dtype, decode, prompts):
+def test_half_precision_in_graphs_is_half_precision_eagerly(decode, prompts):
     """Against the host itself: rounding may change a token against float32."""
-    eager = decode("eager", [prompts], dtype=dtype)
-    graphs = decode("FULL_AND_PIECEWISE", [prompts], dtype=dtype)
+    eager = decode("eager", [prompts], dtype="float16")
+    graphs = decode("FULL_AND_PIECEWISE", [prompts], dtype="float16")
     assert eager["tokens"] == graphs["tokens"]
