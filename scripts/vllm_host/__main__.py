@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +158,8 @@ def _compare(
     print(f"  {mode} ...", file=sys.stderr, flush=True)
     engine = engine_arguments(folder, mode, dtype=options.dtype)
     found = run(engine, [prompts], options.new_tokens, mode=mode)
-    return Run(mode=mode, equal=found["tokens"] == [expected], **found)
+    kept = {f.name: found[f.name] for f in fields(Run) if f.name in found}
+    return Run(mode=mode, equal=found["tokens"] == [expected], **kept)
 
 
 def _options() -> argparse.Namespace:

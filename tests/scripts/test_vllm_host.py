@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import sys
+
 import pytest
 import torch
+from vllm_host import __main__ as command
+from vllm_host import tiny_model
 from vllm_host.changes import AS_PLUGIN, AT_IMPORT_OF_TORCH, Change, apply
 from vllm_host.slot_mapping import SlotMapping
 
@@ -66,3 +71,41 @@ def test_each_change_is_made_once_and_says_why():
     assert made == [1]
     table = [*AT_IMPORT_OF_TORCH, *AS_PLUGIN]
     assert len({c.what for c in table}) == len(table) and all(len(c.why) > 30 for c in table)
+
+
+@pytest.mark.parametrize("token, status", [(4, 0), (5, 1)])
+def test_the_command_compares_what_a_run_gives(token, status, monkeypatch, capsys):
+    """With a host of one line, whose result has more in it than the command shows."""
+    counts = {"captures": 3, "task_groups": 6, "replays": 7, "task_updates": 14}
+
+    def run(engine, rounds, new_tokens, **options):
+        shown = {"start": counts, "serving": counts, "metrics": {}, "wall_s": {}, "more": None}
+        return {"tokens": [[[token] * new_tokens for _ in rounds[0]]], **shown}
+
+    monkeypatch.setattr(command, "run", run)
+    monkeypatch.setattr(tiny_model, "write", lambda folder: None)
+    monkeypatch.setattr(tiny_model, "greedy", lambda f, prompts, n: [[4] * n for _ in prompts])
+    arguments = ["--mode", "FULL", "--prompt-lengths", "1,3", "--new-tokens", "2"]
+    monkeypatch.setattr(sys, "argv", ["vllm-sim", *arguments, "--json"])
+    assert command.main() == status
+    result = json.loads(capsys.readouterr().out)
+    assert result["evidence"] == "simulated"
+    (found,) = result["runs"]
+    assert found["mode"] == "FULL" and found["equal"] is (status == 0)
+    assert found["serving"]["task_updates"] == 14
+    monkeypatch.setattr(sys, "argv", ["vllm-sim", *arguments])
+    assert command.main() == status
+    assert ("equal" if status == 0 else "DIFFERENT") in capsys.readouterr().out
+
+
+def test_a_host_that_ends_without_a_result_is_an_error_with_its_log(monkeypatch, capsys):
+    def run(*args, **options):
+        raise command.HostError("eager", 1, "first line\nlast line")
+
+    monkeypatch.setattr(command, "run", run)
+    monkeypatch.setattr(tiny_model, "write", lambda folder: None)
+    monkeypatch.setattr(tiny_model, "greedy", lambda *args: [])
+    monkeypatch.setattr(sys, "argv", ["vllm-sim", "--mode", "eager"])
+    assert command.main() == 2
+    printed = capsys.readouterr().err
+    assert "last line" in printed and "error: the host in mode eager: exit code 1" in printed
