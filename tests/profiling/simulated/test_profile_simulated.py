@@ -22,8 +22,10 @@ from profiling.simulated import SimulatedRun, profile_simulated
 _DIMS: dict[str, dict[str, Any]] = {
     "rms_norm": {"rows": 5, "hidden": 96},
     "add_rms_norm": {"rows": 3, "hidden": 128},
+    "fused_add_rms_norm": {"rows": 3, "hidden": 128},
     "silu_and_mul": {"rows": 4, "inter": 160},
     "rotary_embedding": {"tokens": 3, "q_heads": 9, "kv_heads": 3, "head_dim": 64},
+    "split_qkv_rmsnorm_rope": {"tokens": 3, "q_heads": 9, "kv_heads": 3, "head_dim": 64},
     "reshape_and_cache": {"tokens": 5, "kv_heads": 3, "head_dim": 64, "block_size": 32},
     "paged_decode_attention": {
         "q_heads": 9,
