@@ -38,7 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ascend_infer.model_export import export_model
 
     location = resolve(arguments.model)
-    folder = export_model(location, arguments.folder, getattr(torch, arguments.dtype))
+    dtype: torch.dtype = getattr(torch, arguments.dtype)
+    folder = export_model(location, arguments.folder, dtype)
     files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
     if arguments.json:
         output.print_json({"folder": str(folder), "dtype": arguments.dtype, "files": files})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from tests.vllm.conftest import NEW_TOKENS
@@ -20,6 +22,7 @@ def test_our_kernels_decode_the_hosts_tokens(mode, ours, stock, prompts):
     assert {op: set(who) for op, who in plugin["layers"].items()} == {
         "rms_norm": {OURS},
         "rotary_embedding": {OURS},
+        "qk_norm_rope": {OURS},
         "attention": {OURS},
     }
     # The lengths are read on the device: nothing to update between replays.
@@ -32,5 +35,8 @@ def test_our_kernels_decode_the_hosts_tokens(mode, ours, stock, prompts):
         assert serving["replays"] >= STEPS
     else:
         assert serving["eager_launches"][kernel] >= LAYERS * STEPS
+    launches = Counter(serving["replayed_launches"]) + Counter(serving["eager_launches"])
+    assert launches["split_qkv_rmsnorm_rope"] >= LAYERS * STEPS
+    assert not launches["rotary_embedding"]  # which Qwen3 calls nowhere else
     reasons = set(plugin["attention_calls"]) - {OURS}
     assert all(reason in ("step of PrefillNoCache", "step of ChunkedPrefill") for reason in reasons)
