@@ -21,15 +21,28 @@ _WRONG_USE = (UsageError, UnsupportedError, EnvironmentProblem)
 class _Parser(argparse.ArgumentParser):
     """Reports wrong arguments to `main`, which knows how errors are printed."""
 
+    #: Options and words are being parsed in turns, each of which leaves the others.
+    _intermixed = False
+
     def error(self, message: str) -> NoReturn:
         raise UsageError("AI-CLI-006", f"{self.prog}: {message}", fix=f"see `{self.prog} --help`")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Refuses what is left: by the command that does not take it, not by the program."""
         found, rest = super().parse_known_args(args, namespace)
-        if rest:
+        if rest and not self._intermixed:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return found, rest
+
+    def parse_known_intermixed_args(
+        self, args: Any = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """What is left is the caller's to refuse, which `parse_intermixed_args` does."""
+        self._intermixed = True
+        try:
+            return super().parse_known_intermixed_args(args, namespace)
+        finally:
+            self._intermixed = False
 
 
 def main(argv: Sequence[str] | None = None) -> int:
