@@ -6,9 +6,11 @@ a piece of which polars would lose or repair anything is read again line by line
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import itertools
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Protocol, TypeAlias
 
@@ -27,6 +29,8 @@ from profiling.records.tasks import NO_TIME, Labels, Tasks
 TASK_KINDS = frozenset({FileKind.KERNEL_DETAILS, FileKind.OP_SUMMARY, FileKind.TASK_TIME})
 #: Files larger than this are read with polars, in pieces of that size.
 LARGE = 8 << 20
+#: Pieces that are read at once: polars leaves the interpreter free meanwhile.
+_AT_A_TIME = 2
 
 #: Columns that become names; of those in one tuple, the first that a row has.
 LABELS = {
@@ -101,18 +105,33 @@ def read_tasks(source: Source, notes: Notes, labels: LabelKeys = LABELS) -> Task
     header_of(lines, source, notes)
     read = _polars_reader()
     reader = RowReader(file=source.name, columns=columns, notes=notes)
-    body, number, parts = first[first.find(b"\n") + 1 :], 2, []
-    while body:
-        piece = read(body, columns, number, labels)
+    number, parts = 2, []
+    bodies = filter(None, itertools.chain([first[first.find(b"\n") + 1 :]], pieces))
+    for body, piece in _read_ahead(bodies, lambda body: read(body, columns, 0, labels)):
         if piece is not None:
+            piece = replace(piece, lines=piece.lines + number)
             number += len(piece.lines)
         else:
             text = decode(body, source.name, notes, encoding="utf-8").split("\n")
             piece = piece_of(tuple(reader.rows(text, first=number)), labels)
             number += body.count(b"\n")
         parts.append(piece)
-        body = next(pieces, b"")
     return _assembled(format.kind, source.name, columns, parts)
+
+
+def _read_ahead(
+    bodies: Iterator[bytes], read: Callable[[bytes], Piece | None]
+) -> Iterator[tuple[bytes, Piece | None]]:
+    """Each body with what was read of it, in order; two are read at a time."""
+    waiting: deque[tuple[bytes, Future[Piece | None]]] = deque()
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        for body in bodies:
+            waiting.append((body, pool.submit(read, body)))
+            if len(waiting) > _AT_A_TIME:
+                body, found = waiting.popleft()
+                yield body, found.result()
+        for body, found in waiting:
+            yield body, found.result()
 
 
 def piece_of(rows: Sequence[Row], labels: LabelKeys) -> Piece:
