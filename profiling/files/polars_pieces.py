@@ -19,10 +19,8 @@ from profiling.records.tasks import NO_TIME
 _NANOSECONDS = pl.Decimal(38, 3)
 
 
-def read_piece(
-    body: bytes, columns: Sequence[Column], first: int, labels: LabelKeys
-) -> Piece | None:
-    """The tasks in `body`, whose first line is line `first`; None when anything in it is unusual.
+def read_piece(body: bytes, columns: Sequence[Column], labels: LabelKeys) -> Piece | None:
+    """The tasks in `body`, whose first line is line 0; None when anything in it is unusual.
 
     Unusual is whatever polars would repair or leave out in silence: lines that are short, long,
     empty or of open quotes, and cells that are neither a number nor missing.
@@ -55,7 +53,7 @@ def read_piece(
     if starts is None or durations is None or waits is None:
         return None
     return Piece(
-        lines=np.arange(first, first + frame.height, dtype=np.int64),
+        lines=np.arange(frame.height, dtype=np.int64),
         start_ns=starts,
         duration_us=durations,
         wait_us=waits,

@@ -107,7 +107,7 @@ def read_tasks(source: Source, notes: Notes, labels: LabelKeys = LABELS) -> Task
     reader = RowReader(file=source.name, columns=columns, notes=notes)
     number, parts = 2, []
     bodies = filter(None, itertools.chain([first[first.find(b"\n") + 1 :]], pieces))
-    for body, piece in _read_ahead(bodies, lambda body: read(body, columns, 0, labels)):
+    for body, piece in _read_ahead(bodies, lambda body: read(body, columns, labels)):
         if piece is not None:
             piece = replace(piece, lines=piece.lines + number)
             number += len(piece.lines)
@@ -196,7 +196,7 @@ def _joined(parts: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[A
 
 class _PieceReader(Protocol):
     def __call__(
-        self, body: bytes, columns: Sequence[Column], first: int, labels: LabelKeys, /
+        self, body: bytes, columns: Sequence[Column], labels: LabelKeys, /
     ) -> Piece | None: ...
 
 

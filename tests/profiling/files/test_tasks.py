@@ -80,7 +80,7 @@ def test_undamaged_pieces_are_read_by_polars(ending: str) -> None:
     head = header_of([_HEADER], source, Notes())
     assert head is not None
     body = ending.join(kernel_details(random.Random(4), 50)).encode()
-    piece = read_piece(body, head[2], 2, tasks.NAMED)
+    piece = read_piece(body, head[2], tasks.NAMED)
     assert piece is not None and len(piece.lines) == 50
 
 
@@ -123,9 +123,9 @@ def test_a_last_cell_that_is_empty_is_no_damage(tmp_path: Path) -> None:
         lines[place] = lines[place].rpartition(",")[0] + ","
     assert not read(tmp_path / "a.csv", lines).notes
     columns = read(tmp_path / "a.csv", lines).tables[0].columns
-    assert read_piece("\n".join(lines).encode(), columns, 2, tasks.LABELS) is not None
+    assert read_piece("\n".join(lines).encode(), columns, tasks.LABELS) is not None
     lines[9] = lines[9].rpartition(",")[0]
-    assert read_piece("\n".join(lines).encode(), columns, 2, tasks.LABELS) is None
+    assert read_piece("\n".join(lines).encode(), columns, tasks.LABELS) is None
 
 
 def test_pieces_with_other_line_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
