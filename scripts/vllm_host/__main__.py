@@ -18,17 +18,6 @@ from vllm_host import tiny_model
 from vllm_host.changes import AS_PLUGIN, AT_IMPORT_OF_TORCH
 
 MODES = ("eager", "PIECEWISE", "FULL_DECODE_ONLY", "FULL", "FULL_AND_PIECEWISE")
-#: The host's graph compiler npugraph_ex and its fusion passes, which are written with it: part of
-#: CANN's torchair, which the simulator does not have.
-_WITHOUT_TORCHAIR = {
-    "ascend_compilation_config": dict.fromkeys(
-        (
-            *("enable_npugraph_ex", "fuse_norm_quant", "fuse_qknorm_rope", "fuse_allreduce_rms"),
-            "fuse_muls_add",
-        ),
-        False,
-    )
-}
 _TIME_LIMIT_S = 300
 
 
@@ -76,7 +65,6 @@ def engine_arguments(folder: Path, mode: str, **changed: Any) -> dict[str, Any]:
             "cudagraph_mode": mode,
             "cudagraph_capture_sizes": [1, 2, 4],
         }
-        arguments["additional_config"] = _WITHOUT_TORCHAIR
     return {**arguments, **changed}
 
 

@@ -5,6 +5,7 @@ The host's files stay as they were installed: these are changes of the running p
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import sys
 import types
@@ -14,6 +15,14 @@ from typing import Any, NoReturn
 
 #: The releases that the table was written for.
 HOST_VERSIONS = {"vllm": "0.23.0", "vllm_ascend": "0.23.0.post1"}
+#: Settings of the host's `ascend_compilation_config`.
+WRITTEN_WITH_TORCHAIR = (
+    "enable_npugraph_ex",
+    "fuse_norm_quant",
+    "fuse_qknorm_rope",
+    "fuse_allreduce_rms",
+    "fuse_muls_add",
+)
 _applied: set[str] = set()
 _kept: list[Any] = []
 
@@ -105,6 +114,21 @@ def _decide_on_custom_kernels() -> None:
     enable_custom_op()
 
 
+def _leave_torchair_out() -> None:
+    from vllm_ascend.platform import NPUPlatform
+
+    update = NPUPlatform.check_and_update_config.__func__
+
+    @functools.wraps(update)
+    def check_and_update_config(cls: Any, vllm_config: Any) -> None:
+        asked = vllm_config.additional_config.get("ascend_compilation_config", {})
+        settings = {**dict.fromkeys(WRITTEN_WITH_TORCHAIR, False), **asked}
+        vllm_config.additional_config["ascend_compilation_config"] = settings
+        update(cls, vllm_config)
+
+    NPUPlatform.check_and_update_config = classmethod(check_and_update_config)
+
+
 AT_IMPORT_OF_TORCH = (
     Change(
         what="torch.ops.torchvision.nms, qnms",
@@ -130,6 +154,12 @@ AT_IMPORT_OF_TORCH = (
     ),
 )
 AS_PLUGIN = (
+    Change(
+        what="vllm_ascend.platform.NPUPlatform.check_and_update_config",
+        why="npugraph_ex and the fusion passes are written with torchair, which comes with CANN: "
+        "they are off unless additional_config asks for them",
+        apply=_leave_torchair_out,
+    ),
     Change(
         what="vllm.v1.worker.block_table._compute_slot_mapping_kernel",
         why="a Triton kernel, and there is no Triton for the simulated device; in torch instead",

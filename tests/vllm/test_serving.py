@@ -75,7 +75,6 @@ def pair(
                     kv_cache_memory_bytes=BLOCKS * LAYERS * 2 * BLOCK * 3 * 64 * 2,
                     enable_prompt_tokens_details=True,
                     compilation_config=engine["compilation_config"],
-                    additional_config=engine["additional_config"],
                 )
             )
             for name, ops in (("ours", "all"), ("stock", "off"))

@@ -32,7 +32,6 @@ def test_two_ranks_decode_as_one_with_local_heads(
         max_num_seqs=4,
         kv_cache_memory_bytes=64 << 20,
         compilation_config=engine["compilation_config"],
-        additional_config=engine["additional_config"],
     ) as server:
         before = server.workers("device_counts")
         chosen = [2, 4, 6]
