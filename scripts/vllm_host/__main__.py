@@ -4,51 +4,36 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from ascend_infer.verification.vllm.engine import MODES, EngineEnded, Request, graph_mode, run
 from vllm_host import tiny_model
 from vllm_host.changes import AS_PLUGIN, AT_IMPORT_OF_TORCH
 
-MODES = ("eager", "PIECEWISE", "FULL_DECODE_ONLY", "FULL", "FULL_AND_PIECEWISE")
-_TIME_LIMIT_S = 300
+_LIMIT_S = 300.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One mode. tokens: per round and prompt.
-
-    start, serving: what the device counted (`counters.Snapshot`). metrics: vLLM's own counters.
-    """
+    """One mode. start, serving: what the device counted (`counters.Snapshot`)."""
 
     mode: str
     equal: bool
-    tokens: list[list[list[int]]]
     start: dict[str, Any]
     serving: dict[str, Any]
-    metrics: dict[str, int]
-    wall_s: dict[str, float]
-
-
-class HostError(RuntimeError):
-    """The host ended without a result; `log` is what it printed."""
-
-    def __init__(self, mode: str, status: int | None, log: str) -> None:
-        ended = f"no result within {_TIME_LIMIT_S} s" if status is None else f"exit code {status}"
-        super().__init__(f"the host in mode {mode}: {ended}")
-        self.log = log
+    tokens: list[list[list[int]]]
 
 
 def engine_arguments(folder: Path, mode: str, **changed: Any) -> dict[str, Any]:
     """Arguments of `vllm.LLM` for `mode`, small enough for a laptop."""
-    arguments: dict[str, Any] = {
+    return {
         "model": str(folder),
         "skip_tokenizer_init": True,
         "dtype": "float32",
@@ -56,60 +41,9 @@ def engine_arguments(folder: Path, mode: str, **changed: Any) -> dict[str, Any]:
         "max_num_seqs": 4,
         "kv_cache_memory_bytes": 64 << 20,
         "seed": 0,
-        "disable_log_stats": False,
+        **graph_mode(mode, (1, 2, 4)),
+        **changed,
     }
-    if mode == "eager":
-        arguments["enforce_eager"] = True
-    else:
-        arguments["compilation_config"] = {
-            "cudagraph_mode": mode,
-            "cudagraph_capture_sizes": [1, 2, 4],
-        }
-    return {**arguments, **changed}
-
-
-def run(
-    engine: dict[str, Any],
-    rounds: list[list[list[int]]],
-    new_tokens: int,
-    *,
-    mode: str = "",
-    sampling: dict[str, Any] | None = None,
-    environment: dict[str, str] | None = None,
-) -> dict[str, Any]:
-    """Decode `rounds` in a process of its own.
-
-    Raises:
-        HostError: when it ends without a result.
-    """
-    with tempfile.TemporaryDirectory(prefix="vllm-host-") as folder:
-        request, result = Path(folder, "request.json"), Path(folder, "result.json")
-        content = {"engine": engine, "rounds": rounds, "new_tokens": new_tokens}
-        request.write_text(json.dumps({**content, "sampling": sampling or {}}), encoding="utf-8")
-        command = [sys.executable, "-m", "vllm_host.decode", str(request), str(result)]
-        log, status = _execute(command, environment)
-        if status != 0 or not result.exists():
-            raise HostError(mode, status, log)
-        found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
-        return found
-
-
-def _execute(command: list[str], environment: dict[str, str] | None) -> tuple[str, int | None]:
-    try:
-        done = subprocess.run(
-            command,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=_TIME_LIMIT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        printed = error.stdout or b""
-        return printed.decode(errors="replace") if isinstance(printed, bytes) else printed, None
-    return done.stdout, done.returncode
 
 
 def main() -> int:
@@ -125,8 +59,8 @@ def main() -> int:
         expected = tiny_model.greedy(folder, prompts, options.new_tokens)
         try:
             runs = [_compare(folder, mode, prompts, expected, options) for mode in options.modes]
-        except HostError as error:
-            print("\n".join(error.log.splitlines()[-40:]), file=sys.stderr)
+        except EngineEnded as error:
+            print("\n".join(error.printed.splitlines()[-40:]), file=sys.stderr)
             print(f"error: {error}", file=sys.stderr)
             return 2
     if options.json:
@@ -144,10 +78,20 @@ def _compare(
     options: argparse.Namespace,
 ) -> Run:
     print(f"  {mode} ...", file=sys.stderr, flush=True)
-    engine = engine_arguments(folder, mode, dtype=options.dtype)
-    found = run(engine, [prompts], options.new_tokens, mode=mode)
-    kept = {f.name: found[f.name] for f in fields(Run) if f.name in found}
-    return Run(mode=mode, equal=found["tokens"] == [expected], **kept)
+    request = Request(
+        engine=engine_arguments(folder, mode, dtype=options.dtype),
+        rounds=[prompts],
+        new_tokens=options.new_tokens,
+    )
+    found = run(request, folder / f"{mode}.log", limit_s=_LIMIT_S)
+    assert found.start is not None and found.serving is not None  # the device is simulated
+    return Run(
+        mode=mode,
+        equal=found.tokens == [expected],
+        start=found.start,
+        serving=found.serving,
+        tokens=found.tokens,
+    )
 
 
 def _options() -> argparse.Namespace:

@@ -12,7 +12,9 @@ from vllm_host import tiny_model
 from vllm_host.changes import AS_PLUGIN, AT_IMPORT_OF_TORCH, Change, apply
 from vllm_host.slot_mapping import SlotMapping
 
+from ascend_infer.verification.vllm.engine import Decoded, EngineEnded
 from kernels_npu.sim import device as simulated
+from profiling.child_process import Ended
 
 PAD = -1
 
@@ -78,9 +80,10 @@ def test_the_command_compares_what_a_run_gives(token, status, monkeypatch, capsy
     """With a host of one line, whose result has more in it than the command shows."""
     counts = {"captures": 3, "task_groups": 6, "replays": 7, "task_updates": 14}
 
-    def run(engine, rounds, new_tokens, **options):
-        shown = {"start": counts, "serving": counts, "metrics": {}, "wall_s": {}, "more": None}
-        return {"tokens": [[[token] * new_tokens for _ in rounds[0]]], **shown}
+    def run(request, log, *, limit_s):
+        tokens = [[[token] * request.new_tokens for _ in request.rounds[0]]]
+        rest = {"logprobs": [], "dtype": "float32", "plugin": {}, "metrics": {}, "wall_s": {}}
+        return Decoded(tokens=tokens, start=counts, serving=counts, **rest)
 
     monkeypatch.setattr(command, "run", run)
     monkeypatch.setattr(tiny_model, "write", lambda folder: None)
@@ -99,8 +102,9 @@ def test_the_command_compares_what_a_run_gives(token, status, monkeypatch, capsy
 
 
 def test_a_host_that_ends_without_a_result_is_an_error_with_its_log(monkeypatch, capsys):
-    def run(*args, **options):
-        raise command.HostError("eager", 1, "first line\nlast line")
+    def run(request, log, *, limit_s):
+        log.write_text("first line\nlast line")
+        raise EngineEnded(Ended(status=1, timed_out=False), log, limit_s)
 
     monkeypatch.setattr(command, "run", run)
     monkeypatch.setattr(tiny_model, "write", lambda folder: None)
@@ -108,4 +112,4 @@ def test_a_host_that_ends_without_a_result_is_an_error_with_its_log(monkeypatch,
     monkeypatch.setattr(sys, "argv", ["vllm-sim", "--mode", "eager"])
     assert command.main() == 2
     printed = capsys.readouterr().err
-    assert "last line" in printed and "error: the host in mode eager: exit code 1" in printed
+    assert "last line" in printed and "error: vLLM ended without a result: exit code 1" in printed

@@ -5,15 +5,19 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ascend_infer.verification.vllm.engine import Decoded, EngineEnded, Request, run
+
 MISSING = [m for m in ("vllm", "vllm_ascend") if importlib.util.find_spec(m) is None]
 #: Prompts on both sides of a block of 128, and more than the batch takes at once.
 LENGTHS = (1, 5, 17, 127, 128, 129, 140, 300)
 NEW_TOKENS = 16
+ENGINE_LIMIT_S = 300.0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -66,23 +70,35 @@ def expected(model: Path, prompts: list[list[int]]) -> list[list[int]]:
 
 
 @pytest.fixture(scope="session")
-def decode(model: Path, environment: dict[str, str]) -> Callable[..., dict[str, Any]]:
-    """`decode(mode, rounds, **engine)`: one run of the host; also `sampling` and `variables`."""
-    from vllm_host.__main__ import HostError, engine_arguments, run
+def engine(
+    model: Path, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Decoded]:
+    """`engine(mode, rounds, **arguments)`: one run of the host; also `sampling` and `variables`."""
+    from vllm_host.__main__ import engine_arguments
 
-    def call(mode: str, rounds: list[list[list[int]]], **engine: Any) -> dict[str, Any]:
-        variables, sampling = engine.pop("variables", {}), engine.pop("sampling", {})
+    def call(mode: str, rounds: list[list[list[int]]], **arguments: Any) -> Decoded:
+        variables, sampling = arguments.pop("variables", {}), arguments.pop("sampling", {})
+        request = Request(
+            engine=engine_arguments(model, mode, **arguments),
+            rounds=rounds,
+            new_tokens=NEW_TOKENS,
+            sampling=sampling,
+        )
+        log = tmp_path_factory.mktemp("engine") / "log"
+        return run(request, log, environment={**environment, **variables}, limit_s=ENGINE_LIMIT_S)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def decode(engine: Callable[..., Decoded]) -> Callable[..., dict[str, Any]]:
+    """Like `engine`, for a run that must succeed: `engine.Decoded` as a dictionary."""
+
+    def call(mode: str, rounds: list[list[list[int]]], **arguments: Any) -> dict[str, Any]:
         try:
-            return run(
-                engine_arguments(model, mode, **engine),
-                rounds,
-                NEW_TOKENS,
-                mode=mode,
-                sampling=sampling,
-                environment={**environment, **variables},
-            )
-        except HostError as error:
-            pytest.fail(f"{error}\n{error.log[-6000:]}")
+            return asdict(engine(mode, rounds, **arguments))
+        except EngineEnded as error:
+            pytest.fail(f"{error}\n{error.printed[-6000:]}")
 
     return call
 
@@ -109,20 +125,12 @@ def ours(decode: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
-def ours_fails(model: Path, environment: dict[str, str]) -> Callable[..., str]:
+def ours_fails(engine: Callable[..., Decoded]) -> Callable[..., str]:
     """Like `ours`, where the engine ends without a result: what it printed."""
-    from vllm_host.__main__ import HostError, engine_arguments, run
 
-    def call(mode: str, rounds: list[list[list[int]]], **engine: Any) -> str:
-        arguments = with_plugin(**engine)
-        variables = {**environment, **arguments.pop("variables")}
-        with pytest.raises(HostError) as raised:
-            run(
-                engine_arguments(model, mode, **arguments),
-                rounds,
-                NEW_TOKENS,
-                environment=variables,
-            )
-        return raised.value.log
+    def call(mode: str, rounds: list[list[list[int]]], **arguments: Any) -> str:
+        with pytest.raises(EngineEnded) as raised:
+            engine(mode, rounds, **with_plugin(**arguments))
+        return raised.value.printed
 
     return call
