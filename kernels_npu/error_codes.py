@@ -84,7 +84,7 @@ CODES: dict[str, str] = {
     "AI-EST-005": "No known model, configuration file or folder has this name.",
     "AI-EST-006": "A sweep is written wrongly or has too many points.",
     "AI-VLLM-001": "A switch of the vLLM plugin has a wrong value.",
-    "AI-VLLM-002": "An operator that was asked for cannot be replaced in this vllm-ascend.",
+    "AI-VLLM-002": "An operator that was asked for cannot be replaced: unknown host, or no kernel.",
     "AI-VLLM-003": "The record of a KV cache has a wrong, missing or unknown fact.",
     "AI-VLLM-004": "Two engines describe the KV cache that one hands to the other differently.",
     "AI-VLLM-005": "Metadata that captured attention reads has moved to another address.",

@@ -20,12 +20,12 @@ from vllm_ascend.attention.attention_v1 import (
     AscendAttentionState,
 )
 
-from ascend_infer.vllm_plugin import calls
+from ascend_infer.vllm_plugin import calls, trial
 from ascend_infer.vllm_plugin.decision import decision
-from ascend_infer.vllm_plugin.settings import OnRefusal
 from ascend_infer.vllm_plugin.stable import StableAddresses
 from kernels_npu import ops
-from kernels_npu.errors import EnvironmentProblem, KernelSourceError, UnsupportedError
+from kernels_npu.errors import UnsupportedError
+from kernels_npu.requirements import addressable
 
 #: What the kernel takes as the dtype of a cache that is not quantised.
 _PLAIN = ("auto", "float16", "bfloat16", "half")
@@ -40,8 +40,17 @@ class MetadataBuilder(AscendAttentionMetadataBuilder):  # type: ignore[misc]
         """A captured kernel takes one query token per sequence, whatever it is replayed with."""
         return AttentionCGSupport.UNIFORM_SINGLE_TOKEN_DECODE
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any, device: torch.device
+    ) -> None:
+        super().__init__(kv_cache_spec, layer_names, vllm_config, device)
+        layers = vllm_config.compilation_config.static_forward_context
+        for name in layer_names:
+            impl = getattr(layers.get(name), "impl", None)
+            if isinstance(impl, Impl):
+                impl.prepare(kv_cache_spec, vllm_config.model_config.dtype, device)
+            else:  # the host has changed the class of the layer, as for quantised caches
+                calls.warn("attention", f"{type(impl).__name__} stands in for ours")
         mode = getattr(self.vllm_config.compilation_config, "cudagraph_mode", None)
         self._stable = StableAddresses() if "FULL" in getattr(mode, "name", "") else None
 
@@ -70,7 +79,30 @@ class Impl(AscendAttentionBackendImpl):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         bound = inspect.signature(AscendAttentionBackendImpl.__init__).bind(self, *args, **kwargs)
         self._reason = static_reason(self, bound.arguments.get("logits_soft_cap"))
-        self._served = False
+        self._block_size = 0
+        if self._reason is not None:
+            calls.built("attention", self._reason)
+
+    def prepare(self, kv_cache_spec: Any, dtype: torch.dtype, device: torch.device) -> None:
+        """Run the kernel once for the cache that the layer will have, before anything is captured.
+
+        Raises:
+            EnvironmentProblem: AI-VLLM-002 for a kernel that fails, where `on_refusal` is "stop".
+        """
+        if self._reason is not None or self._block_size:
+            return
+        # A cache of larger blocks than the host's attention takes is cut into such blocks.
+        self._block_size = min(
+            kv_cache_spec.block_size, Backend.get_supported_kernel_block_sizes()[0]
+        )
+        self._reason = trial.attention(
+            (self.num_heads, self.num_kv_heads),
+            self.head_size,
+            self._block_size,
+            self.scale,
+            (dtype, kv_cache_spec.dtype),
+            device,
+        )
         calls.built("attention", self._reason)
 
     def forward_impl(
@@ -83,42 +115,44 @@ class Impl(AscendAttentionBackendImpl):  # type: ignore[misc]
         output: torch.Tensor,
     ) -> torch.Tensor:
         """See the host. The new keys and values are in the cache already."""
-        reason = self._reason or step_reason(query, attn_metadata)
+        reason = self._reason or step_reason(query, attn_metadata) or self._cache_reason()
         if reason is None:
-            reason = self._decode(query, attn_metadata, output)
+            self._decode(query, attn_metadata, output)
+            result = output
+        else:
+            result = super().forward_impl(query, key, value, kv_cache, attn_metadata, output)
         calls.attended(reason)
-        if reason is None:
-            return output
-        result: torch.Tensor = super().forward_impl(
-            query, key, value, kv_cache, attn_metadata, output
-        )
         return result
 
-    def _decode(self, query: torch.Tensor, metadata: Any, output: torch.Tensor) -> str | None:
-        """Attend; returns why the kernel cannot, which is known before it is launched."""
+    def _cache_reason(self) -> str | None:
+        """Why the kernel does not serve the cache that the host has made."""
+        block_size = self.key_cache.shape[1]
+        if block_size != self._block_size:
+            reason = f"cache blocks of {block_size}, where {self._block_size or 'none'} were tried"
+        else:
+            try:
+                addressable("attention", key_cache=self.key_cache)
+            except UnsupportedError as error:
+                reason = str(error.what)
+            else:
+                return None
+        decision().refuse("attention", reason)
+        calls.warn("attention", reason)
+        return reason
+
+    def _decode(self, query: torch.Tensor, metadata: Any, output: torch.Tensor) -> None:
         lens, table = metadata.device_seq_lens, metadata.device_block_table
         # Pieces of a graph are padded in the query's rows, not in the metadata's.
         rows = min(query.shape[0], lens.shape[0])
-        try:
-            found = ops.paged_decode_attention(
-                query[:rows].contiguous(),
-                self.key_cache,
-                self.value_cache,
-                table[:rows].contiguous(),
-                lens[:rows],
-                self.scale,
-            )
-        except (UnsupportedError, KernelSourceError, EnvironmentProblem) as error:
-            settings = decision().settings
-            stops = settings is not None and settings.on_refusal is OnRefusal.STOP
-            if self._served or stops:
-                raise  # what has served before must not change hands in the middle
-            self._reason = str(error).splitlines()[0]
-            calls.warn("attention", self._reason)
-            return self._reason
-        self._served = True
+        found = ops.paged_decode_attention(
+            query[:rows].contiguous(),
+            self.key_cache,
+            self.value_cache,
+            table[:rows].contiguous(),
+            lens[:rows],
+            self.scale,
+        )
         output[:rows] = found.view(output[:rows].shape)
-        return None
 
 
 def static_reason(impl: Any, logits_soft_cap: float | None) -> str | None:

@@ -38,15 +38,24 @@ class Decision:
         reason = refusal(op)
         if reason is None:
             return True
-        if settings.on_refusal is OnRefusal.STOP:
+        self.refuse(op, reason)
+        calls.warn(op, reason)
+        return False
+
+    def refuse(self, op: str, reason: str, cause: BaseException | None = None) -> None:
+        """End the process where the host's operator must not stand in for `op`.
+
+        Raises:
+            EnvironmentProblem: AI-VLLM-002 where `on_refusal` is "stop".
+        """
+        if self.settings is not None and self.settings.on_refusal is OnRefusal.STOP:
             raise EnvironmentProblem(
                 "AI-VLLM-002",
                 f"{op} cannot be replaced: {reason}",
-                rule="a host whose text nobody has looked at is not changed",
-                fix="install a supported pair of vLLM and vllm-ascend, or leave the operator out",
-            )
-        calls.warn(op, reason)
-        return False
+                rule="only a host whose text is known is changed, and only with kernels that run",
+                fix=f"mend that, or leave {op} out of what is asked for, "
+                "or let the host's serve: on_refusal=host",
+            ) from cause
 
 
 @functools.cache

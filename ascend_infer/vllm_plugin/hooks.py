@@ -20,6 +20,8 @@ HOST_BACKEND = "vllm_ascend.attention.attention_v1.AscendAttentionBackend"
 OUR_BACKEND = "ascend_infer.vllm_plugin.attention.Backend"
 #: Key in vLLM's `additional_config` under which the plugin leaves the operators that are ours.
 REPLACED_KEY = "ascend_infer_replaces"
+#: The same for what of them cannot be built.
+NOT_BUILT_KEY = "ascend_infer_not_built"
 _MARK = "_ascend_infer_wraps"
 
 
@@ -55,7 +57,7 @@ def _choosing(choose: Any) -> Any:
         name = choose(cls, *args, **kwargs)
         if name != HOST_BACKEND:
             return name
-        decision().learn(_current_config())
+        decision().learn(current_config())
         return OUR_BACKEND if decision().replaces("attention") else name
 
     setattr(get_attn_backend_cls, _MARK, choose)
@@ -66,7 +68,7 @@ def _registering(register: Any) -> Any:
     @functools.wraps(register)
     def register_ascend_customop(vllm_config: Any = None) -> None:
         register(vllm_config)
-        config = vllm_config if vllm_config is not None else _current_config()
+        config = vllm_config if vllm_config is not None else current_config()
         decision().learn(config)
         in_table = [op for op in ("rms_norm", "rotary_embedding") if decision().replaces(op)]
         if in_table:
@@ -79,22 +81,23 @@ def _registering(register: Any) -> Any:
 
             qk_norm_rope.replace()
         ours = in_table + fused + (["attention"] if decision().replaces("attention") else [])
-        _tell_graphs_apart(config, ours)
+        tell_graphs_apart(config, REPLACED_KEY, ours)
         _announce(in_table, ours)
 
     setattr(register_ascend_customop, _MARK, register)
     return register_ascend_customop
 
 
-def _tell_graphs_apart(vllm_config: Any, ours: list[str]) -> None:
-    """Put what is ours into the configuration, which vLLM keeps compiled graphs by.
+def tell_graphs_apart(vllm_config: Any, key: str, what: list[str]) -> None:
+    """Add `what` to a list in the configuration, which vLLM keeps compiled graphs by.
 
     A graph that was compiled ahead of time is looked for by the configuration and by vLLM's own
     variables. Without this, one of the host's operators would be found and run in silence.
     """
     additional = getattr(vllm_config, "additional_config", None)
-    if ours and isinstance(additional, dict):
-        additional[REPLACED_KEY] = ours
+    if what and isinstance(additional, dict):
+        known = additional.get(key, [])
+        additional[key] = known + [name for name in what if name not in known]
 
 
 @functools.cache
@@ -117,10 +120,11 @@ def _announce(in_table: list[str], ours: list[str]) -> None:
         )
 
 
-def _current_config() -> Any:
+def current_config() -> Any:
+    """The configuration of the engine that is being built; None outside of one."""
     from vllm.config import get_current_vllm_config
 
     try:
         return get_current_vllm_config()
-    except AssertionError:  # there is none outside of an engine
+    except AssertionError:
         return None

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ascend_infer.vllm_plugin import calls, torch_operators
+from ascend_infer.vllm_plugin import calls, torch_operators, trial
 from kernels_npu import ops
 from kernels_npu.errors import UnsupportedError
 from kernels_npu.requirements import hidden_size
@@ -39,7 +39,9 @@ def _rms_norm(host: Any) -> Any:
     class AscendInferRMSNorm(host):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
-            self.ascend_infer_reason = rms_norm_reason(self)
+            self.ascend_infer_reason = rms_norm_reason(self) or trial.rms_norm(
+                self.weight.shape[0], self.variance_epsilon, self.weight.dtype, self.weight.device
+            )
             calls.built("rms_norm", self.ascend_infer_reason)
 
         def forward_oot(self, x: torch.Tensor, residual: torch.Tensor | None = None) -> Any:
@@ -81,6 +83,17 @@ def _rotary(host: Any) -> Any:
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             self.ascend_infer_reason = rotary_reason(self)
+            if self.ascend_infer_reason is None:
+                self.ascend_infer_heads = _model_heads()
+                cache = self.cos_sin_cache
+                self.ascend_infer_reason = trial.rotary_embedding(
+                    self.ascend_infer_heads,
+                    self.head_size,
+                    not self.is_neox_style,
+                    self.rotary_dim,
+                    (self.dtype, cache.dtype),
+                    cache.device,
+                )
             calls.built("rotary_embedding", self.ascend_infer_reason)
 
         def forward_oot(
@@ -92,8 +105,9 @@ def _rotary(host: Any) -> Any:
             is_neox_style_override: bool | None = None,
         ) -> Any:
             neox = self.is_neox_style if is_neox_style_override is None else is_neox_style_override
-            usual = neox == self.is_neox_style and offsets is None and key is not None
-            if self.ascend_infer_reason is not None or not usual or query.dtype not in _DTYPES:
+            usual = neox == self.is_neox_style and offsets is None
+            ours = usual and self.ascend_infer_reason is None
+            if key is None or not (ours and _as_tried(self, positions, query, key)):
                 return super().forward_oot(positions, query, key, offsets, is_neox_style_override)
             return torch_operators.rotary_embedding(
                 positions, query, key, self.cos_sin_cache, self.head_size, not neox
@@ -103,8 +117,29 @@ def _rotary(host: Any) -> Any:
     return AscendInferRotaryEmbedding
 
 
+def _model_heads() -> tuple[int, int]:
+    """Heads of query and key on this rank; a layer does not know how many it will rotate."""
+    from vllm.config import get_current_vllm_config
+
+    config = get_current_vllm_config()
+    model, parallel = config.model_config, config.parallel_config
+    return model.get_num_attention_heads(parallel), model.get_num_kv_heads(parallel)
+
+
+def _as_tried(layer: Any, positions: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> bool:
+    """Whether a call is of the kind that the trial was, so that no kernel is built in it."""
+    heads = tuple(t.shape[positions.dim() :].numel() // layer.head_size for t in (query, key))
+    return (
+        heads == layer.ascend_infer_heads
+        and query.dtype == key.dtype == layer.dtype
+        and positions.dtype == trial.POSITIONS
+    )
+
+
 def rotary_reason(layer: Any) -> str | None:
     """Why a layer keeps the host's rotary embedding; None where ours serves."""
+    if layer.dtype not in _DTYPES:
+        return f"the heads are {layer.dtype}"
     if getattr(layer, "use_mtp", False):
         return "drafts of multi-token prediction gather their positions"
     step = _STEPS[bool(layer.is_neox_style)]

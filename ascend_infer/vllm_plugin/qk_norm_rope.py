@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ascend_infer.vllm_plugin import calls
+from ascend_infer.vllm_plugin import calls, trial
 from ascend_infer.vllm_plugin.layers import rms_norm_reason, rotary_reason
 from kernels_npu import ops
 from kernels_npu.errors import UnsupportedError
@@ -53,6 +53,8 @@ def _deciding(layer: Any) -> Callable[..., None]:
         build(self, *args, **kwargs)
         subclass = f"{type(self).__name__} is a layer of its own"
         self.ascend_infer_reason = reason(self) if type(self) is layer else subclass
+        if self.ascend_infer_reason is None:
+            self.ascend_infer_reason = _trial(self)
         calls.built(OP, self.ascend_infer_reason)
 
     return __init__
@@ -61,7 +63,7 @@ def _deciding(layer: Any) -> Callable[..., None]:
 def _forward(host: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(host)
     def forward(self: Any, positions: torch.Tensor, hidden_states: torch.Tensor) -> Any:
-        if self.ascend_infer_reason is not None:
+        if self.ascend_infer_reason is not None or positions.dtype != trial.POSITIONS:
             return host(self, positions, hidden_states)
         qkv, _ = self.qkv_proj(hidden_states)
         query, key, value = ops.split_qkv_rmsnorm_rope(
@@ -78,6 +80,18 @@ def _forward(host: Callable[..., Any]) -> Callable[..., Any]:
         return output
 
     return forward
+
+
+def _trial(layer: Any) -> str | None:
+    weight, cache = layer.q_norm.weight, layer.rotary_emb.cos_sin_cache
+    return trial.qk_norm_rope(
+        (layer.num_heads, layer.num_kv_heads),
+        layer.head_dim,
+        cache.shape[-1],
+        layer.q_norm.variance_epsilon,
+        (weight.dtype, cache.dtype),
+        weight.device,
+    )
 
 
 def reason(layer: Any) -> str | None:

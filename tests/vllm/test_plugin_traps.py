@@ -60,15 +60,41 @@ def register():
     hashes = {v: dict.fromkeys(known, "0" * 12) for v, known in pins.pinned().items()}
     pins.pinned = lambda: hashes
 """
-KERNEL_CANNOT_BE_BUILT = """
+#: Kernels of these names do not get through the compiler.
+CANNOT_BE_BUILT = """
 def register():
-    import kernels_npu.attention.paged_decode_attention as module
-    from kernels_npu.errors import KernelSourceError
+    from kernels_npu.sim import machine
+    build = machine.compile_kernel
 
-    def fail(*arguments):
-        raise KernelSourceError("AI-SRC-003", "no such statement", rule="none", fix="none")
+    def compile_kernel(func, **options):
+        if func.name in {names}:
+            raise RuntimeError("the compiler failed on " + func.name)
+        return build(func, **options)
 
-    module.paged_decode_attention = fail
+    machine.compile_kernel = compile_kernel
+"""
+#: As if loading a kernel were forbidden from the moment when a model is traced, run or captured;
+#: `trials` are the plugin's.
+BUILT_IN_TRIALS_ONLY = """
+def register():
+    from ascend_infer.vllm_plugin import trial
+    from kernels_npu.sim import machine
+    build, tried = machine.compile_kernel, trial._reason
+    inside = []
+
+    def reason(*arguments):
+        inside.append(True)
+        try:
+            return tried(*arguments) if {trials} else None
+        finally:
+            inside.pop()
+
+    def compile_kernel(func, **options):
+        if not inside:
+            raise RuntimeError(func.name + " is built outside of a trial")
+        return build(func, **options)
+
+    machine.compile_kernel, trial._reason = compile_kernel, reason
 """
 
 
@@ -125,12 +151,47 @@ def test_another_text_can_end_the_engine(plugin, ours_fails, prompts):
     assert "AI-VLLM-002" in ours_fails(FULL, [prompts], variables=variables)
 
 
-def test_a_kernel_that_cannot_be_built_leaves_attention_to_the_host(plugin, ours, stock, prompts):
-    found = ours(FULL, [prompts], variables=plugin(KERNEL_CANNOT_BE_BUILT))
+@pytest.mark.parametrize(
+    ("mode", "kernels", "failing"),
+    [
+        (FULL, ["paged_decode_attention", "fused_add_rms_norm"], {"attention", "rms_norm"}),
+        (
+            "PIECEWISE",
+            ["split_qkv_rmsnorm_rope", "rotary_embedding"],
+            {"qk_norm_rope", "rotary_embedding"},
+        ),
+    ],
+)
+def test_a_kernel_that_cannot_be_built_leaves_its_layers_to_the_host(
+    mode, kernels, failing, plugin, ours, stock, prompts
+):
+    found = ours(mode, [prompts], variables=plugin(CANNOT_BE_BUILT.format(names=kernels)))
     assert found["tokens"] == [stock]
-    assert OURS not in found["plugin"]["attention_calls"]
-    assert any("AI-SRC-003" in reason for reason in found["plugin"]["attention_calls"])
-    assert found["serving"]["task_updates"] > 0  # the host's attention needs them
+    for op, layers in found["plugin"]["layers"].items():
+        if op in failing:
+            assert OURS not in layers
+            assert all("the compiler failed on " in reason for reason in layers)
+        else:
+            assert set(layers) == {OURS}
+    attends = "attention" not in failing
+    assert (OURS in found["plugin"]["attention_calls"]) == attends
+    assert (found["serving"]["task_updates"] == 0) == attends  # the host's attention needs them
+
+
+def test_a_kernel_that_cannot_be_built_can_end_the_engine(plugin, ours_fails, prompts):
+    variables = {
+        **plugin(CANNOT_BE_BUILT.format(names=["paged_decode_attention"])),
+        "ASCEND_INFER_VLLM_ON_REFUSAL": "stop",
+    }
+    log = ours_fails(FULL, [prompts], variables=variables)
+    assert "AI-VLLM-002: attention cannot be replaced" in log
+    assert "the compiler failed on paged_decode_attention" in log
+
+
+def test_without_trials_kernels_are_built_where_none_may_be(plugin, ours_fails, prompts):
+    """The twin of the next test, which forbids the same and has trials."""
+    variables = plugin(BUILT_IN_TRIALS_ONLY.format(trials=False))
+    assert "is built outside of a trial" in ours_fails(FULL, [prompts], variables=variables)
 
 
 def test_off_leaves_the_host_alone(ours, stock, prompts):
@@ -140,7 +201,8 @@ def test_off_leaves_the_host_alone(ours, stock, prompts):
     assert not found["serving"]["replayed_launches"] and not found["serving"]["eager_launches"]
 
 
-def test_batches_between_buckets_prefix_hits_and_beyond_the_largest(ours, stock, prompts):
+def test_batches_between_buckets_prefix_hits_and_beyond_the_largest(plugin, ours, stock, prompts):
+    """No kernel is built for a bucket: those of the trials serve all."""
     rounds = [[0], [4, 5, 6, 7], [1, 2], list(range(8)), [7]]
     sizes = {"cudagraph_mode": FULL, "cudagraph_capture_sizes": [1, 2, 4, 8]}
     chosen = [*rounds, [i % 8 for i in range(12)]]
@@ -149,6 +211,7 @@ def test_batches_between_buckets_prefix_hits_and_beyond_the_largest(ours, stock,
         [[prompts[i] for i in r] for r in chosen],
         max_num_seqs=12,
         compilation_config=sizes,
+        variables=plugin(BUILT_IN_TRIALS_ONLY.format(trials=True)),
     )
     assert found["tokens"] == [[stock[i] for i in r] for r in chosen]
     assert found["serving"]["task_updates"] == 0

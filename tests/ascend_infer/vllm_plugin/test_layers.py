@@ -14,6 +14,7 @@ from kernels_npu import registry
 from kernels_npu.sim.device.setup import enable
 
 HIDDEN, EPS = 160, 1e-5
+HEADS, KV_HEADS = 4, 2
 
 
 class HostRMSNorm:
@@ -34,6 +35,7 @@ class HostRMSNorm:
 class HostRotary:
     def __init__(self, *, rotary_dim: int = 64, neox: bool = True, head_size: int = 64) -> None:
         self.head_size, self.rotary_dim, self.is_neox_style = head_size, rotary_dim, neox
+        self.dtype = torch.float16
         angles = torch.outer(torch.arange(99.0), 10000 ** -(torch.arange(rotary_dim // 2) / 32))
         self.cos_sin_cache = torch.cat((angles.cos(), angles.sin()), -1).half().to("npu")
 
@@ -46,8 +48,13 @@ def host(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A table with the host's classes, in which ours have taken their places."""
     enable()
     table: dict[str, Any] = {"RMSNorm": HostRMSNorm, "RotaryEmbedding": HostRotary}
-    for name in ("vllm", "vllm.model_executor", "vllm.model_executor.custom_op"):
+    for name in ("vllm", "vllm.config", "vllm.model_executor", "vllm.model_executor.custom_op"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    heads = {"get_num_attention_heads": lambda _: HEADS, "get_num_kv_heads": lambda _: KV_HEADS}
+    config = SimpleNamespace(
+        model_config=SimpleNamespace(**heads), parallel_config=None, additional_config={}
+    )
+    sys.modules["vllm.config"].get_current_vllm_config = lambda: config  # type: ignore[attr-defined]
     custom_op = sys.modules["vllm.model_executor.custom_op"]
     custom_op.op_registry_oot = table  # type: ignore[attr-defined]
     vllm_operators = SimpleNamespace(maybe_chunk_residual=lambda x, residual: residual)
@@ -143,13 +150,18 @@ def test_rotary_embedding(host: dict[str, Any], neox: bool, rotary_dim: int) -> 
 
 def test_unusual_rotations_are_the_hosts(host: dict[str, Any]) -> None:
     layer = host["RotaryEmbedding"]()
-    positions, heads = torch.tensor([1]).to("npu"), torch.randn(1, 64).half().to("npu")
-    assert layer.forward_oot(positions, heads, None) == "host"
-    assert layer.forward_oot(positions, heads, heads, positions) == "host"
-    assert layer.forward_oot(positions, heads, heads, None, False) == "host"
-    assert layer.forward_oot(positions, heads.float(), heads.float()) == "host"
+    positions = torch.tensor([1]).to("npu")
+    query, key = (torch.randn(1, n * 64).half().to("npu") for n in (HEADS, KV_HEADS))
+    assert layer.forward_oot(positions, query, key) != "host"
+    assert layer.forward_oot(positions, query, None) == "host"
+    assert layer.forward_oot(positions, query, key, positions) == "host"
+    assert layer.forward_oot(positions, query, key, None, False) == "host"
+    # What no trial was for, and a kernel would be built for in the middle of a graph.
+    assert layer.forward_oot(positions, query.float(), key.float()) == "host"
+    assert layer.forward_oot(positions, query, query) == "host"
+    assert layer.forward_oot(positions.int(), query, key) == "host"
     for odd in ({"rotary_dim": 48}, {"rotary_dim": 8, "neox": False}, {"head_size": 72}):
-        assert host["RotaryEmbedding"](**odd).forward_oot(positions, heads, heads) == "host"
+        assert host["RotaryEmbedding"](**odd).forward_oot(positions, query, key) == "host"
 
 
 def test_the_rotation_returns_and_writes_nothing() -> None:

@@ -30,6 +30,7 @@ class RMSNorm:
 class RotaryEmbedding:
     def __init__(self, rotary_dim: int, dtype: torch.dtype) -> None:
         self.head_size, self.rotary_dim, self.is_neox_style = HEAD_DIM, rotary_dim, True
+        self.dtype = dtype
         angles = torch.outer(torch.arange(99.0), 10000 ** -(torch.arange(rotary_dim // 2) / 32))
         self.cos_sin_cache = torch.cat((angles.cos(), angles.sin()), -1).to(dtype).to("npu")
 
