@@ -12,6 +12,7 @@ from kernels_npu.errors import UsageError
 
 if TYPE_CHECKING:
     from ascend_infer.kv_contract import KVContract
+    from ascend_infer.vllm_plugin.entry_point import Loading
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -22,8 +23,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     status = group.add_parser(
         "status",
         help="what the plugin replaces in this host, and why not",
-        description="Versions, the pinned text of the host's functions, switches and the entry "
-        "point, without importing vLLM. What a running server really calls, its workers tell: "
+        description="Versions, the pinned text of the host's functions, switches, and whether the "
+        "plugin can be loaded as vLLM loads it, without importing vLLM. What a running server "
+        "really calls, its workers tell: "
         "llm.collective_rpc(ascend_infer.vllm_plugin.worker_status). Exit code 0: what is asked "
         "for will be replaced.",
     )
@@ -50,12 +52,15 @@ def run_status(arguments: argparse.Namespace) -> int:
     """Run `vllm status`; 1 when something that is asked for is left to the host."""
     from ascend_infer.cli import output
     from ascend_infer.vllm_plugin import status
+    from ascend_infer.vllm_plugin.entry_point import loadings
 
-    found = status()
+    found, loaded = status(), loadings()
     wanted = [op for op in found["ops"].values() if op["asked"]]
-    passed = all(op["refusal"] is None for op in wanted) and (found["entry_point"] or not wanted)
+    loads = not any(loading.problems for loading in loaded)
+    passed = all(op["refusal"] is None for op in wanted) and (loads or not wanted)
     if arguments.json:
-        output.print_json({"passed": passed, **found})
+        loading_json = [dataclasses.asdict(loading) for loading in loaded]
+        output.print_json({"passed": passed, "loading": loading_json, **found})
     else:
         output.print_table(
             "ascend-infer vllm status",
@@ -64,7 +69,7 @@ def run_status(arguments: argparse.Namespace) -> int:
                 (name, "yes" if op["asked"] else "no", _verdict(op))
                 for name, op in found["ops"].items()
             ],
-            note="\n".join(_notes(found)),
+            note="\n".join([*_notes(found), *_loading_notes(loaded)]),
         )
     return 0 if passed else 1
 
@@ -114,8 +119,19 @@ def _notes(found: dict[str, Any]) -> list[str]:
         f"vLLM {host['vllm'] or 'is not installed'}, vllm-ascend "
         f"{host['vllm_ascend'] or 'is not installed'}; asked in: {found['asked_in']}"
     ]
-    if not found["entry_point"]:
-        notes.append("vLLM does not find the plugin: install ascend-infer with pip")
     if not any(op["asked"] for op in found["ops"].values()):
         notes.append("nothing is replaced: set ASCEND_INFER_VLLM_OPS=all")
     return notes
+
+
+def _loading_notes(loadings: list[Loading]) -> list[str]:
+    """What becomes of the plugin, each fact once with the ways to start vLLM that it is true of."""
+    facts: dict[str, list[str]] = {}
+    for loading in loadings:
+        found = [f"vLLM starts without us: {what}" for what in loading.problems]
+        found += [] if found else [f"vLLM loads {loading.file}"]
+        if len(loading.installed) > 1:
+            found.append(f"installed more than once: {', '.join(loading.installed)}")
+        for fact in found:
+            facts.setdefault(fact, []).append(loading.started)
+    return [f"{fact} ({'; '.join(starts)})" for fact, starts in facts.items()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from typing import Any
 
 from ascend_infer.vllm_plugin import calls
@@ -10,8 +9,6 @@ from ascend_infer.vllm_plugin.decision import decision, refusal
 from ascend_infer.vllm_plugin.hooks import is_installed
 from ascend_infer.vllm_plugin.host import SUPPORTED, installed
 from ascend_infer.vllm_plugin.settings import OPS
-
-ENTRY_POINT_GROUP, ENTRY_POINT = "vllm.general_plugins", "ascend_infer"
 
 
 def report() -> dict[str, Any]:
@@ -24,7 +21,6 @@ def report() -> dict[str, Any]:
             "vllm_ascend": host.vllm_ascend,
             "supported": list(SUPPORTED),
         },
-        "entry_point": _entry_point(),
         "asked_in": settings.source if settings is not None else "default",
         "on_refusal": settings.on_refusal.value if settings is not None else "host",
         "ops": {
@@ -39,12 +35,6 @@ def report() -> dict[str, Any]:
         **calls.as_json(),
         "launches": _launches(),
     }
-
-
-def _entry_point() -> bool:
-    """Whether vLLM will find the plugin."""
-    group = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
-    return any(point.name == ENTRY_POINT for point in group)
 
 
 def _launches() -> dict[str, int]:

@@ -95,6 +95,8 @@ def register():
         return build(func, **options)
 
     machine.compile_kernel, trial._reason = compile_kernel, reason
+    from ascend_infer import vllm_plugin
+    vllm_plugin.register(), vllm_plugin.register()  # a second load, and a third
 """
 
 
@@ -105,17 +107,19 @@ def plugin(tmp_path: Path) -> Any:
     def make(text: str, *, method: str = "") -> dict[str, str]:
         (tmp_path / "other_plugin.py").write_text(text)
         (tmp_path / "other_backend.py").write_text(OTHER_BACKEND.format(method=method))
-        info = tmp_path / "other_plugin-0.0.1.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(
-            "Metadata-Version: 2.1\nName: other-plugin\nVersion: 0.0.1\n"
-        )
-        entry = "[vllm.general_plugins]\na_first_by_name = other_plugin:register\n"
-        (info / "entry_points.txt").write_text(entry)
-        path = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
-        return {"PYTHONPATH": os.pathsep.join(filter(None, path))}
+        return installed(tmp_path, "other-plugin", "a_first_by_name = other_plugin:register")
 
     return make
+
+
+def installed(folder: Path, distribution: str, entry_point: str) -> dict[str, str]:
+    """Variables with which a package of this name, before all others, has this plugin of vLLM."""
+    info = folder / f"{distribution.replace('-', '_')}-0.0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 0.0.1\n")
+    (info / "entry_points.txt").write_text(f"[vllm.general_plugins]\n{entry_point}\n")
+    path = [str(folder), os.environ.get("PYTHONPATH", "")]
+    return {"PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 
 def test_lengths_of_one_step_decode_wrong_tokens(plugin, ours, stock, prompts):
@@ -194,6 +198,23 @@ def test_without_trials_kernels_are_built_where_none_may_be(plugin, ours_fails, 
     assert "is built outside of a trial" in ours_fails(FULL, [prompts], variables=variables)
 
 
+def test_an_import_that_fails_is_swallowed_by_vllm_and_told_by_status(
+    ours, stock, prompts, environment, tmp_path
+):
+    broken = installed(tmp_path, "ascend-infer", "ascend_infer = not_there:register")
+    found = ours(FULL, [prompts], variables=broken)
+    assert found["tokens"] == [stock]
+    assert not found["plugin"]["hooks_installed"] and found["plugin"]["layers"] == {}
+    program = "from ascend_infer.cli import main; raise SystemExit(main(['vllm', 'status']))"
+    asked = {**environment, **broken, "ASCEND_INFER_VLLM_OPS": "all"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=asked, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    says = "not_there:register cannot be imported: ModuleNotFoundError"
+    assert says in " ".join(done.stdout.split())
+
+
 def test_off_leaves_the_host_alone(ours, stock, prompts):
     found = ours(FULL, [prompts], ops="off")
     assert found["tokens"] == [stock]
@@ -216,6 +237,13 @@ def test_batches_between_buckets_prefix_hits_and_beyond_the_largest(plugin, ours
     assert found["tokens"] == [[stock[i] for i in r] for r in chosen]
     assert found["serving"]["task_updates"] == 0
     assert found["serving"]["eager_launches"]["paged_decode_attention"] >= LAYERS
+    # Loaded more than once, replaced once: each layer decides for itself one time.
+    assert found["plugin"]["layers"] == {
+        "attention": {OURS: LAYERS},
+        "qk_norm_rope": {OURS: LAYERS},
+        "rms_norm": {OURS: 4 * LAYERS + 1},
+        "rotary_embedding": {OURS: 1},
+    }
 
 
 DUPLICATES = """
