@@ -7,6 +7,8 @@ source is compared when the host waits for the copy, or gives the same memory to
 
 from __future__ import annotations
 
+import threading
+
 import torch
 
 from kernels_npu.sim.device.ordering import caller, on_host_wait, unordered
@@ -46,6 +48,9 @@ class Flight:
 
 
 _flights: list[Flight] = []
+#: Held until a copy that was taken off the list is judged: another thread that waits for the same
+#: copy may write its source as soon as its own wait returns.
+_judging = threading.Lock()
 _clone_op = torch.ops.aten.clone.default._op
 
 
@@ -66,24 +71,24 @@ def depart(stream: StreamState, seq: int, source: torch.Tensor) -> None:
     if process.settings.stream_order == "off" or not source.numel() or not is_pinned(source):
         return
     flight = Flight(stream, seq, source)
-    # One that overlaps is judged now and forgotten: this copy has seen the change as well.
-    for old in [f for f in _flights if f.start < flight.stop and flight.start < f.stop]:
-        _flights.remove(old)
-        _judge(old)
-    _flights.append(flight)
-    if len(_flights) > _MOST:
-        _judge(_flights.pop(0))
+    with _judging:
+        # One that overlaps is judged now and forgotten: this copy has seen the change as well.
+        for old in [f for f in _flights if f.start < flight.stop and flight.start < f.stop]:
+            _flights.remove(old)
+            _judge(old)
+        _flights.append(flight)
+        if len(_flights) > _MOST:
+            _judge(_flights.pop(0))
 
 
 def arrive(clock: dict[int, int]) -> None:
     """The host waits for `clock`: copies before it end here and were in flight until now."""
-    if not _flights:
-        return
-    ended = [f for f in _flights if clock.get(f.stream.uid, 0) >= f.seq]
-    for flight in ended:
-        _flights.remove(flight)
-    for flight in ended:
-        _judge(flight)
+    with _judging:
+        ended = [f for f in _flights if clock.get(f.stream.uid, 0) >= f.seq]
+        for flight in ended:
+            _flights.remove(flight)
+        for flight in ended:
+            _judge(flight)
 
 
 def _judge(flight: Flight) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from kernels_npu.sim import device as simulated
+from kernels_npu.sim.device import in_flight
 
 
 def staging(*shape: int) -> torch.Tensor:
@@ -167,3 +169,34 @@ def test_a_program_that_never_waits_holds_few_copies() -> None:
     assert len(in_flight._flights) <= 256
     torch.npu.synchronize()
     assert not in_flight._flights
+
+
+def test_no_wait_returns_before_the_copy_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads wait for one copy; the second may write its source as soon as it has waited."""
+    judging, written, errors = threading.Event(), threading.Event(), []
+    judge = in_flight._judge
+
+    def slowly(flight: in_flight.Flight) -> None:
+        judging.set()
+        written.wait(0.2)  # longer than the other thread needs, had it not to wait
+        judge(flight)
+
+    def wait() -> None:
+        try:
+            event.synchronize()
+        except RuntimeError as error:
+            errors.append(error)
+
+    monkeypatch.setattr(in_flight, "_judge", slowly)
+    source = staging(5, 3)
+    copy_to(source, source)
+    event = torch.npu.Event()
+    event.record()
+    first = threading.Thread(target=wait)
+    first.start()
+    assert judging.wait(10)
+    wait()
+    through_torch(source)
+    written.set()
+    first.join()
+    assert not errors
