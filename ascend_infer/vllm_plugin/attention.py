@@ -78,6 +78,8 @@ class Impl(AscendAttentionBackendImpl):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         bound = inspect.signature(AscendAttentionBackendImpl.__init__).bind(self, *args, **kwargs)
+        # Which vllm-ascend 0.18 takes and does not keep.
+        self.kv_sharing_target_layer_name = bound.arguments["kv_sharing_target_layer_name"]
         self._reason = static_reason(self, bound.arguments.get("logits_soft_cap"))
         self._block_size = 0
         if self._reason is not None:

@@ -82,17 +82,33 @@ def text_hash(package: Path, what: str) -> str | None:
     """Twelve hexadecimal digits of a definition's text; None where there is none."""
     file, _, name = what.partition(":")
     try:
-        text = (package / file).read_text(encoding="utf-8")
+        found = definition((package / file).read_text(encoding="utf-8"), name)
+    except (OSError, ValueError):
+        return None
+    return None if found is None else digest(found)
+
+
+def digest(text: str) -> str:
+    """The hash that a definition's text is known by."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def definition(text: str, name: str) -> str | None:
+    """The text of `Class.method` in a file's `text`, without spaces at the ends of its lines."""
+    node = definition_node(text, name)
+    segment = ast.get_source_segment(text, node) if node is not None else None
+    return segment and "\n".join(line.rstrip() for line in segment.splitlines())
+
+
+def definition_node(text: str, name: str) -> ast.AST | None:
+    """The same as a node of the syntax tree; None where there is none."""
+    try:
         node: ast.AST | None = ast.parse(text)
-    except (OSError, SyntaxError, ValueError):
+    except (SyntaxError, ValueError):
         return None
     for part in name.split("."):
         node = _child(node, part)
-    segment = ast.get_source_segment(text, node) if node is not None else None
-    if segment is None:
-        return None
-    lines = "\n".join(line.rstrip() for line in segment.splitlines())
-    return hashlib.sha256(lines.encode()).hexdigest()[:12]
+    return node
 
 
 def _child(node: ast.AST | None, name: str) -> ast.AST | None:

@@ -9,11 +9,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ascend_infer.vllm_plugin.pins import pinned
 from contract_suite.calls import collect
 from contract_suite.checks import Find
-from contract_suite.download import RELEASES, download
+from contract_suite.download import RELEASES, fetched
 from contract_suite.packages import Package
-from contract_suite.report import TILELANG, Release, Report, report_on, table
+from contract_suite.report import TILELANG, Release, Report, diffs, report_on, table
 from contract_suite.snapshot import read_snapshot, write_snapshot
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,19 +29,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("error: --cache must be outside the repository", file=sys.stderr)
         return 2
     try:
-        paths = options.files or [download(name, options.cache) for name in options.releases]
+        named = options.files or options.releases
+        paths = [fetched(name, options.cache) for name in named]
         releases = [Release.of(Package(path)) for path in paths]
+        known = _pinned_hosts(options.cache) if options.diff else None
         collection = collect(options.root)
     except (OSError, ValueError, SyntaxError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     reference = _reference()
     reports = [
-        report_on(release, collection, reference if release.package == "torch_npu" else None)
+        report_on(release, collection, reference if release.package == "torch_npu" else None, known)
         for release in releases
     ]
     undeclared = collection.undeclared()
     print(table(reports))
+    if options.diff:
+        print(diffs(reports))
     for line in undeclared:
         print(line)
     if options.snapshots:
@@ -52,6 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         answer = {"undeclared": undeclared, "releases": rows}
         options.json.write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")
     return 1 if undeclared or any(report.broken for report in reports) else 0
+
+
+def _pinned_hosts(cache: Path) -> dict[str, Package]:
+    return {release: Package(fetched(f"vllm_ascend=={release}", cache)) for release in pinned()}
 
 
 def _reference() -> Find | None:
@@ -71,9 +80,15 @@ def _write_snapshot(release: Release, report: Report, folder: Path, clone: str |
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/contracts",
-        description="Check what our code calls in torch_npu against its wheels, unopened.",
+        description="Check what our code calls in torch_npu, and what the plugin takes hold of in "
+        "vllm-ascend, against their files, unopened.",
     )
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="wheels, sdists, trees")
+    parser.add_argument(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="wheels, sdists, folders, or git+ADDRESS[@COMMIT] of a repository",
+    )
     parser.add_argument(
         "--releases", nargs="+", default=RELEASES, metavar="NAME==VERSION", help="through pip"
     )
@@ -88,6 +103,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="OUT.json", help="write the verdicts")
     parser.add_argument(
         "--snapshots", type=Path, metavar="DIR", help="write signatures of releases that pass"
+    )
+    parser.add_argument(
+        "--diff",
+        action="store_true",
+        help="show how a host's text differs from that of the nearest release that is pinned",
     )
     parser.add_argument(
         "--origin", metavar="TEXT", help="repository@commit of a tree, to note in its snapshot"

@@ -63,17 +63,32 @@ class Package:
 
     @functools.cached_property
     def origin(self) -> Origin:
-        """Name, version and hash of the archive; of a clone, the hash of its package's files."""
+        """Name, version and hash of the archive; of a folder, the hash of its packages' files."""
         if self.path.is_dir():
-            files = self.files("tilelang/")
-            text = "\0".join(f"{file}\0{self.text(file)}" for file in files)
-            version = (self.path / "VERSION").read_text(encoding="utf-8").strip()
-            digest = hashlib.sha256(text.encode()).hexdigest()
-            return Origin(file="tilelang/**/*.py", version=version, sha256=digest)
+            return self._origin_of_tree()
         parts = re.sub(r"\.(tar\.gz|whl)$", "", self.path.name).split("-")
         digest = hashlib.sha256(self.path.read_bytes()).hexdigest()
         version = parts[1] if len(parts) > 1 else "?"
         return Origin(file=self.path.name, version=version, sha256=digest)
+
+    def _origin_of_tree(self) -> Origin:
+        packages = [name for name in ("tilelang", "vllm_ascend") if self.files(f"{name}/")]
+        files = [file for name in packages for file in self.files(f"{name}/")]
+        text = "\0".join(f"{file}\0{self.text(file)}" for file in files)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        named = ", ".join(f"{name}/**/*.py" for name in packages)
+        return Origin(file=named, version=_version_of_tree(self.path), sha256=digest)
+
+
+def _version_of_tree(folder: Path) -> str:
+    """Of an unpacked source distribution or a clone; the folder's name where neither is told."""
+    if (folder / "VERSION").exists():
+        return (folder / "VERSION").read_text(encoding="utf-8").strip()
+    if (folder / "PKG-INFO").exists():
+        lines = (folder / "PKG-INFO").read_text(encoding="utf-8").splitlines()
+        told = (line.partition(":")[2].strip() for line in lines if line.startswith("Version:"))
+        return next(told, folder.resolve().name)
+    return folder.resolve().name
 
 
 def _members(path: Path) -> dict[str, Callable[[], bytes]]:

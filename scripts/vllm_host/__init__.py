@@ -16,7 +16,11 @@ def autoload() -> None:
 
 
 def adapt_host() -> None:
-    """Replace the parts of the host that need a compiled kernel."""
+    """Replace the parts of the host that need a compiled kernel.
+
+    Raises:
+        RuntimeError: for a host that the table was not written for.
+    """
     from vllm_host import changes
 
-    changes.apply(changes.AS_PLUGIN)
+    changes.apply(changes.of_host(changes.AS_PLUGIN, changes.installed_host()))

@@ -39,7 +39,7 @@ def engine_arguments(folder: Path, mode: str, **changed: Any) -> dict[str, Any]:
         "dtype": "float32",
         "max_model_len": 512,
         "max_num_seqs": 4,
-        "kv_cache_memory_bytes": 64 << 20,
+        "num_gpu_blocks_override": 512,
         "seed": 0,
         **graph_mode(mode, (1, 2, 4)),
         **changed,
@@ -134,11 +134,12 @@ def _lengths(text: str) -> list[int]:
 def _print_changes(*, as_json: bool) -> None:
     changes = [*AT_IMPORT_OF_TORCH, *AS_PLUGIN]
     if as_json:
-        print(json.dumps([{"what": c.what, "why": c.why} for c in changes]))
+        rows = [{"what": c.what, "why": c.why, "hosts": c.hosts} for c in changes]
+        print(json.dumps(rows))
         return
-    table = Table("changed in the process", "because")
+    table = Table("changed in the process", "because", "vLLM")
     for change in changes:
-        table.add_row(change.what, change.why)
+        table.add_row(change.what, change.why, ", ".join(change.hosts))
     Console().print(table)
 
 

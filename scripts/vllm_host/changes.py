@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-#: The releases that the table was written for.
-HOST_VERSIONS = {"vllm": "0.23.0", "vllm_ascend": "0.23.0.post1"}
+#: The pairs that the table was written for: vLLM and its vllm-ascend.
+HOSTS = {"0.18.0": "0.18.0", "0.23.0": "0.23.0.post1"}
 #: Settings of the host's `ascend_compilation_config`.
 WRITTEN_WITH_TORCHAIR = (
     "enable_npugraph_ex",
@@ -29,11 +29,12 @@ _kept: list[Any] = []
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One difference. what: the name that is changed or added."""
+    """One difference. what: the name that is changed or added; hosts: the vLLM that need it."""
 
     what: str
     why: str
     apply: Callable[[], None]
+    hosts: tuple[str, ...] = tuple(HOSTS)
 
 
 def apply(changes: Sequence[Change]) -> None:
@@ -44,19 +45,26 @@ def apply(changes: Sequence[Change]) -> None:
             change.apply()
 
 
-def check_versions() -> None:
-    """Refuse other releases of the host than those of the table.
+def of_host(changes: Sequence[Change], host: str) -> list[Change]:
+    """Those of `changes` that the vLLM of release `host` needs."""
+    return [change for change in changes if host in change.hosts]
+
+
+def installed_host() -> str:
+    """The release of vLLM of this environment.
 
     Raises:
-        RuntimeError: with both versions.
+        RuntimeError: for a pair that the table was not written for, with both versions.
     """
-    for package, wanted in HOST_VERSIONS.items():
-        found = importlib.metadata.version(package)
-        if found.partition("+")[0] != wanted:
-            raise RuntimeError(
-                f"{package} {found} is installed; vllm_host is written for {wanted}: "
-                "run scripts/vllm-sim again, which installs it"
-            )
+    found = {name: importlib.metadata.version(name) for name in ("vllm", "vllm_ascend")}
+    host = found["vllm"].partition("+")[0]
+    if HOSTS.get(host) != found["vllm_ascend"].partition("+")[0]:
+        pairs = ", ".join(f"{vllm} with {ascend}" for vllm, ascend in HOSTS.items())
+        raise RuntimeError(
+            f"vllm {found['vllm']} and vllm_ascend {found['vllm_ascend']} are installed; vllm_host "
+            f"is written for {pairs}: run scripts/vllm-sim again, which installs a pair"
+        )
+    return host
 
 
 def _enable_device() -> None:
@@ -104,8 +112,12 @@ def _replace_slot_mapping() -> None:
 
     from vllm_host.slot_mapping import SlotMapping
 
-    check_versions()
     block_table._compute_slot_mapping_kernel = SlotMapping()
+
+
+def _leave_patch_of_torchair_out() -> None:
+    name = "vllm_ascend.patch.worker.patch_npugraph_ex_triton"
+    sys.modules[name] = types.ModuleType(name)
 
 
 def _decide_on_custom_kernels() -> None:
@@ -161,9 +173,17 @@ AS_PLUGIN = (
         apply=_leave_torchair_out,
     ),
     Change(
+        what="vllm_ascend.patch.worker.patch_npugraph_ex_triton",
+        why="changes torchair, which comes with CANN. An empty module in its place; 0.23 leaves "
+        "it out by itself where there is no torchair",
+        apply=_leave_patch_of_torchair_out,
+        hosts=("0.18.0",),
+    ),
+    Change(
         what="vllm.v1.worker.block_table._compute_slot_mapping_kernel",
         why="a Triton kernel, and there is no Triton for the simulated device; in torch instead",
         apply=_replace_slot_mapping,
+        hosts=("0.23.0",),
     ),
     Change(
         what="vllm_ascend.utils.enable_custom_op()",

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from types import SimpleNamespace
 
 import pytest
 from contract_suite import __main__ as command
 from contract_suite.calls import collect_text
 from contract_suite.checks import MISMATCH, check
-from contract_suite.download import RELEASES, download
 from contract_suite.packages import Package
 from contract_suite.surface import Surface
 from contract_suite.uses import Use
@@ -153,11 +150,11 @@ def test_a_default_that_another_release_has_otherwise(tmp_path):
 
 def test_the_table_and_the_json_of_several_packages(run, tmp_path):
     text = HEAD + "torch_npu.npu.graph(1)\ntorch_npu.npu.grph\n"
-    plugin = sdist(tmp_path, {"vllm_ascend/__init__.py": ""})
+    plugin = sdist(tmp_path, {"tilelang/__init__.py": ""}, "tilelang-0.1.tar.gz")
     out = tmp_path / "out.json"
     status, printed = run(text, wheel(tmp_path), plugin, options=["--json", str(out)])
     assert status == 1
-    assert "vllm_ascend 0.1: 0 uses, nothing to check" in printed
+    assert "tilelang 0.1: 0 uses, nothing to check" in printed
     assert [row.split() for row in printed.splitlines()[:3]] == [
         ["9.1"], ["torch.npu.graph", "ok"], ["torch.npu.grph", "missing"],
     ]  # fmt: skip
@@ -179,24 +176,3 @@ def test_what_is_not_there_is_exit_code_2(run, tmp_path, capsys):
         assert run(HEAD, path)[0] == 2
     assert command.main(["--root", str(tmp_path), "--cache", str(tmp_path / "cache")]) == 2
     assert "outside the repository" in capsys.readouterr().err
-
-
-def test_a_download_is_made_once_and_a_failed_one_is_said(tmp_path, monkeypatch):
-    commands = []
-
-    def pip(command, **_):
-        commands.append(command)
-        if command[-1] == "torch_npu==9.1":
-            wheel(tmp_path)
-            return SimpleNamespace(returncode=0, stderr="")
-        return SimpleNamespace(returncode=1, stderr="WARNING: x\nERROR: No matching distribution\n")
-
-    monkeypatch.setattr(subprocess, "run", pip)
-    for _ in range(2):
-        assert download("torch_npu==9.1", tmp_path).name.startswith("torch_npu-9.1-")
-    assert len(commands) == 1 and {"--no-deps", ":all:"} <= set(commands[0])
-    with pytest.raises(OSError, match=r"torch_npu==9\.2: ERROR: No matching"):
-        download("torch_npu==9.2", tmp_path)
-    with pytest.raises(ValueError, match="names no version"):
-        download("torch_npu", tmp_path)
-    assert {name.partition("==")[0] for name in RELEASES} == {"torch_npu", "vllm_ascend"}

@@ -9,7 +9,15 @@ import pytest
 import torch
 from vllm_host import __main__ as command
 from vllm_host import tiny_model
-from vllm_host.changes import AS_PLUGIN, AT_IMPORT_OF_TORCH, Change, apply
+from vllm_host.changes import (
+    AS_PLUGIN,
+    AT_IMPORT_OF_TORCH,
+    HOSTS,
+    Change,
+    apply,
+    installed_host,
+    of_host,
+)
 from vllm_host.slot_mapping import SlotMapping
 
 from ascend_infer.verification.vllm.engine import Decoded, EngineEnded
@@ -73,6 +81,32 @@ def test_each_change_is_made_once_and_says_why():
     assert made == [1]
     table = [*AT_IMPORT_OF_TORCH, *AS_PLUGIN]
     assert len({c.what for c in table}) == len(table) and all(len(c.why) > 30 for c in table)
+    assert all(c.hosts and set(c.hosts) <= set(HOSTS) for c in table)
+    for host in HOSTS:
+        chosen = of_host(AS_PLUGIN, host)
+        assert [c for c in AS_PLUGIN if host in c.hosts] == chosen and len(chosen) < len(AS_PLUGIN)
+
+
+@pytest.mark.parametrize(
+    ("vllm", "ascend", "host"),
+    [
+        ("0.23.0+empty", "0.23.0.post1", "0.23.0"),
+        ("0.18.0", "0.18.0+local", "0.18.0"),
+        ("0.18.0", "0.23.0.post1", None),
+        ("0.24.0", "0.24.0rc1", None),
+        ("0.23.0", "0.23.0", None),
+    ],
+)
+def test_the_table_is_for_the_pairs_that_it_names(vllm, ascend, host, monkeypatch):
+    versions = {"vllm": vllm, "vllm_ascend": ascend}
+    monkeypatch.setattr("importlib.metadata.version", versions.__getitem__)
+    if host is not None:
+        assert installed_host() == host
+        return
+    with pytest.raises(RuntimeError) as error:
+        installed_host()
+    assert vllm in str(error.value) and ascend in str(error.value)
+    assert "0.18.0 with 0.18.0, 0.23.0 with 0.23.0.post1" in str(error.value)
 
 
 @pytest.mark.parametrize("token, status", [(4, 0), (5, 1)])

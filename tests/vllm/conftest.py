@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 from collections.abc import Callable
@@ -14,6 +15,8 @@ import pytest
 from ascend_infer.verification.vllm.engine import Decoded, EngineEnded, Request, run
 
 MISSING = [m for m in ("vllm", "vllm_ascend") if importlib.util.find_spec(m) is None]
+#: The release of vLLM that the suite runs, which is what `scripts/vllm-sim --host` made.
+HOST = "" if MISSING else importlib.metadata.version("vllm").partition("+")[0]
 #: Prompts on both sides of a block of 128, and more than the batch takes at once.
 LENGTHS = (1, 5, 17, 127, 128, 129, 140, 300)
 NEW_TOKENS = 16

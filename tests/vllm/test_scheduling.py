@@ -41,12 +41,10 @@ def test_more_sequences_than_the_largest_captured_size(decode, prompts, expected
 def test_preempted_sequences_are_computed_again(decode, prompts, expected):
     """A cache of six blocks for sequences that need up to three each."""
     chosen = [3, 4, 5, 7]
-    blocks = 6
-    bytes_per_block = 2 * 2 * 128 * 2 * 32 * 4  # layers, key and value, tokens, heads, size, fp32
     found = decode(
         MODE,
         [[prompts[i] for i in chosen]],
-        kv_cache_memory_bytes=blocks * bytes_per_block,
+        num_gpu_blocks_override=6,
         enable_prefix_caching=False,
     )
     assert found["tokens"] == [[expected[i] for i in chosen]]
