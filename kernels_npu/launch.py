@@ -75,5 +75,7 @@ def _memory_left_unfilled() -> Iterator[None]:
 @functools.cache
 def block_count(device: torch.device) -> int:
     """How many blocks fill `device`: one per cube core, each with two vector cores."""
+    if device.type == "cpu":  # the simulated NPU without a device: `sim.device.host_memory`
+        return _FEWEST_CORES
     properties = torch.get_device_module(device).get_device_properties(device)
     return int(getattr(properties, "cube_core_num", 0) or _FEWEST_CORES)

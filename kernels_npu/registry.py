@@ -1,10 +1,10 @@
 """Which implementation of an operator runs, why, and how often: nothing falls back in silence.
 
-The decision depends on the device (`cpu`: reference; `cuda`: Triton kernels in half precision, else
-reference; `npu`: the simulated device or torch_npu) and on what the operator's kernel can serve. It
-is made once per kind of call, logged once with its reason, and every launch is counted. What a
-kernel cannot serve is an error (strict, the default) or, in `with strict(False):`, runs the
-reference on the same device, counted and warned about.
+The decision depends on the device (`cpu`: reference, or kernels after `simulate_on_cpu`; `cuda`:
+Triton kernels in half precision, else reference; `npu`: the simulated device or torch_npu) and on
+what the operator's kernel can serve. It is made once per kind of call, logged once with its reason,
+and every launch is counted. What a kernel cannot serve is an error (strict, the default) or, in
+`with strict(False):`, runs the reference on the same device, counted and warned about.
 """
 
 from __future__ import annotations
@@ -103,14 +103,14 @@ class Operator:
             decision = Decision(
                 name="triton", function=fused, reason="tensors are on cuda, in half precision"
             )
+        elif device == "npu" or (device == "cpu" and _cpu_is_simulated):
+            decision = self._decide_npu(args, reference_function)
         elif device in ("cpu", "cuda"):
             decision = Decision(
                 name="reference",
                 function=reference_function,
                 reason=f"tensors are on {device}, where references run",
             )
-        elif device == "npu":
-            decision = self._decide_npu(args, reference_function)
         else:
             raise UnsupportedError(
                 "AI-OP-007",
@@ -125,7 +125,8 @@ class Operator:
     def _decide_npu(
         self, args: tuple[Any, ...], reference_function: Callable[..., Any]
     ) -> Decision:
-        simulated = dialect.device_is_simulated()
+        device = args[0].device.type
+        simulated = device == "cpu" or dialect.device_is_simulated()
         try:
             self.requires(*args)
         except UnsupportedError as unserved:
@@ -139,7 +140,9 @@ class Operator:
             return Decision(
                 name="sim",
                 function=_kernel(self, simulated),
-                reason="npu is the simulated device",
+                reason="npu is the simulated device"
+                if device == "npu"
+                else "memory of the CPU is the simulated NPU's in this process",
                 counted=False,
             )
         return Decision(
@@ -154,6 +157,7 @@ _recording: contextvars.ContextVar[Launches | None] = contextvars.ContextVar(
     "recording", default=None
 )
 _simulated_before: Counter[str] = Counter()
+_cpu_is_simulated = False
 OPERATORS: dict[str, Operator] = {}
 
 
@@ -161,6 +165,20 @@ def register(operator: Operator) -> Operator:
     """Make `operator` known under its name."""
     OPERATORS[operator.name] = operator
     return operator
+
+
+def simulate_on_cpu() -> None:
+    """From now on kernels serve CPU tensors too, on the simulated NPU and in the CPU's memory.
+
+    For a process that cannot have the device `npu`: see `kernels_npu.sim.device.host_memory`.
+    """
+    global _cpu_is_simulated
+    from kernels_npu.sim.device import host_memory
+
+    host_memory.allow()
+    _cpu_is_simulated = True
+    for operator in OPERATORS.values():
+        operator.decisions.clear()  # of references, for the same tensors
 
 
 @contextlib.contextmanager

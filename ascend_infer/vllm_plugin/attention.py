@@ -21,15 +21,12 @@ from vllm_ascend.attention.attention_v1 import (
 )
 
 from ascend_infer.vllm_plugin import calls, trial
+from ascend_infer.vllm_plugin.attention_reasons import DTYPES, static_reason
 from ascend_infer.vllm_plugin.decision import decision
 from ascend_infer.vllm_plugin.stable import StableAddresses
 from kernels_npu import ops
 from kernels_npu.errors import UnsupportedError
 from kernels_npu.requirements import addressable
-
-#: What the kernel takes as the dtype of a cache that is not quantised.
-_PLAIN = ("auto", "float16", "bfloat16", "half")
-_DTYPES = (torch.float16, torch.bfloat16)
 
 
 class MetadataBuilder(AscendAttentionMetadataBuilder):  # type: ignore[misc]
@@ -157,22 +154,6 @@ class Impl(AscendAttentionBackendImpl):  # type: ignore[misc]
         output[:rows] = found.view(output[:rows].shape)
 
 
-def static_reason(impl: Any, logits_soft_cap: float | None) -> str | None:
-    """Why the host's decode attention serves a layer, whatever the step; None where ours does."""
-    unusual = (
-        (impl.sliding_window is not None, "sliding window"),
-        (impl.alibi_slopes is not None, "ALiBi slopes"),
-        (impl.sinks is not None, "attention sinks"),
-        (bool(logits_soft_cap), "soft cap of the logits, which the host's prefill leaves out"),
-        (impl.kv_sharing_target_layer_name is not None, "a cache shared between layers"),
-        (impl.kv_cache_dtype not in _PLAIN, f"KV cache of {impl.kv_cache_dtype}"),
-        (getattr(impl, "enable_c8_quant", False), "quantised KV cache"),
-        (getattr(impl, "enable_hamming_sparse", False), "sparse attention"),
-        (str(impl.attn_type).rpartition(".")[2].lower() != "decoder", "not a decoder's attention"),
-    )
-    return next((what for applies, what in unusual if applies), None)
-
-
 def step_reason(query: torch.Tensor, metadata: Any) -> str | None:
     """Why the host's attention serves a step; None where it decodes one token per sequence."""
     if metadata.attn_state != AscendAttentionState.DecodeOnly:
@@ -181,7 +162,7 @@ def step_reason(query: torch.Tensor, metadata: Any) -> str | None:
         return "metadata of another builder"
     if query.dim() != 3:
         return f"query of {query.dim()} dimensions"
-    if query.dtype not in _DTYPES:
+    if query.dtype not in DTYPES:
         return f"query of {query.dtype}"
     return None
 

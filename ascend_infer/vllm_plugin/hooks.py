@@ -1,28 +1,28 @@
-"""Where the plugin takes hold of the host: two of its functions are wrapped, once.
+"""What the plugin does in any host: decide, replace, say so.
 
-The choice of the attention back end is a function of the platform that returns a name; the table of
-operators is filled by a function that each worker calls before the model is built. A plugin that
-registers operators under the host's names instead is refused by vLLM, whoever comes first.
+Where a host is taken hold of, its own module knows (`ascend_hooks`, `cpu_hooks`). A plugin that
+registers operators under a host's names instead is refused by vLLM, whoever comes first.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from ascend_infer.vllm_plugin import calls
 from ascend_infer.vllm_plugin.decision import decision
 from ascend_infer.vllm_plugin.host import installed
-from ascend_infer.vllm_plugin.settings import from_environment
+from ascend_infer.vllm_plugin.settings import OPS, from_environment
 
-HOST_BACKEND = "vllm_ascend.attention.attention_v1.AscendAttentionBackend"
-OUR_BACKEND = "ascend_infer.vllm_plugin.attention.Backend"
 #: Key in vLLM's `additional_config` under which the plugin leaves the operators that are ours.
 REPLACED_KEY = "ascend_infer_replaces"
 #: The same for what of them cannot be built.
 NOT_BUILT_KEY = "ascend_infer_not_built"
-_MARK = "_ascend_infer_wraps"
+#: On a function that stands before one of the host's: that one.
+MARK = "_ascend_infer_wraps"
 
 
 def install() -> None:
@@ -30,62 +30,49 @@ def install() -> None:
     settings = from_environment()
     if settings is not None and not settings.ops:
         return
-    if installed().package is None:
-        return
-    from vllm_ascend import utils
-    from vllm_ascend.platform import NPUPlatform
-
-    if not hasattr(NPUPlatform.get_attn_backend_cls, _MARK):
-        wrapped = _choosing(NPUPlatform.get_attn_backend_cls.__func__)
-        NPUPlatform.get_attn_backend_cls = classmethod(wrapped)
-    if not hasattr(utils.register_ascend_customop, _MARK):
-        utils.register_ascend_customop = _registering(utils.register_ascend_customop)
-    worker = sys.modules.get("vllm_ascend.worker.worker")
-    if worker is not None:  # it has the name already
-        worker.register_ascend_customop = utils.register_ascend_customop  # type: ignore[attr-defined]
+    host = installed()
+    if host.package is not None:
+        importlib.import_module(host.kind.hooks).install()
 
 
 def is_installed() -> bool:
     """Whether the host's functions are wrapped in this process."""
-    utils = sys.modules.get("vllm_ascend.utils")
-    return utils is not None and hasattr(utils.register_ascend_customop, _MARK)
+    hooks = sys.modules.get(installed().kind.hooks)
+    return hooks is not None and bool(hooks.is_installed())
 
 
-def _choosing(choose: Any) -> Any:
+def wrap_backend_choice(platform: Any, backends: Mapping[str, str]) -> None:
+    """Let a platform name our attention back end where it names its own, once.
+
+    backends: the host's -> ours.
+    """
+    if hasattr(platform.get_attn_backend_cls, MARK):
+        return
+    choose = platform.get_attn_backend_cls.__func__
+
     @functools.wraps(choose)
     def get_attn_backend_cls(cls: Any, *args: Any, **kwargs: Any) -> Any:
         name = choose(cls, *args, **kwargs)
-        if name != HOST_BACKEND:
+        if name not in backends:
             return name
         decision().learn(current_config())
-        return OUR_BACKEND if decision().replaces("attention") else name
+        return backends[name] if decision().replaces("attention") else name
 
-    setattr(get_attn_backend_cls, _MARK, choose)
-    return get_attn_backend_cls
+    setattr(get_attn_backend_cls, MARK, choose)
+    platform.get_attn_backend_cls = classmethod(get_attn_backend_cls)
 
 
-def _registering(register: Any) -> Any:
-    @functools.wraps(register)
-    def register_ascend_customop(vllm_config: Any = None) -> None:
-        register(vllm_config)
-        config = vllm_config if vllm_config is not None else current_config()
-        decision().learn(config)
-        in_table = [op for op in ("rms_norm", "rotary_embedding") if decision().replaces(op)]
-        if in_table:
-            from ascend_infer.vllm_plugin import layers
+def decide(vllm_config: Any) -> list[str]:
+    """The operators that are ours, once the configuration is known and before the model is built.
 
-            layers.replace(in_table)
-        fused = ["qk_norm_rope"] if decision().replaces("qk_norm_rope") else []
-        if fused:
-            from ascend_infer.vllm_plugin import qk_norm_rope
-
-            qk_norm_rope.replace()
-        ours = in_table + fused + (["attention"] if decision().replaces("attention") else [])
-        tell_graphs_apart(config, REPLACED_KEY, ours)
-        _announce(in_table, ours)
-
-    setattr(register_ascend_customop, _MARK, register)
-    return register_ascend_customop
+    Raises:
+        EnvironmentProblem: AI-VLLM-002, as `Decision.replaces`.
+    """
+    decision().learn(vllm_config)
+    ours = [op for op in OPS if decision().replaces(op)]
+    tell_graphs_apart(vllm_config, REPLACED_KEY, ours)
+    _announce(ours)
+    return ours
 
 
 def tell_graphs_apart(vllm_config: Any, key: str, what: list[str]) -> None:
@@ -101,23 +88,20 @@ def tell_graphs_apart(vllm_config: Any, key: str, what: list[str]) -> None:
 
 
 @functools.cache
-def _log(text: str) -> None:
+def log(text: str) -> None:
+    """Say something once per process."""
     calls.logger.info(text)
 
 
-def _announce(in_table: list[str], ours: list[str]) -> None:
+def _announce(ours: list[str]) -> None:
     settings = decision().settings
     if settings is None or not settings.ops:
         return
-    _log(
-        f"ascend-infer: {', '.join(ours) or 'nothing'} replaced in vllm-ascend "
-        f"{installed().vllm_ascend} (asked for in {settings.source})"
+    host = installed()
+    log(
+        f"ascend-infer: {', '.join(ours) or 'nothing'} replaced in {host.kind.name} "
+        f"{host.version} (asked for in {settings.source})"
     )
-    if in_table:
-        _log(
-            "ascend-infer: the host's fusions around RMSNorm and rotary embedding look for the "
-            "operators of torch_npu and do not find ours; qk_norm_rope is such a fusion for Qwen3"
-        )
 
 
 def current_config() -> Any:

@@ -30,17 +30,24 @@ def replace(names: Iterable[str]) -> None:
         key, make = makers[name]
         host = op_registry_oot[key]
         if not hasattr(host, "ascend_infer_reason"):
-            ours = make(host)
-            ours.name = key
-            op_registry_oot[key] = ours
+            op_registry_oot[key] = make(host)
 
 
 def _rms_norm(host: Any) -> Any:
+    chunks_residual = getattr(host, "chunks_residual", True)
+
     class AscendInferRMSNorm(host):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
-            self.ascend_infer_reason = rms_norm_reason(self) or trial.rms_norm(
-                self.weight.shape[0], self.variance_epsilon, self.weight.dtype, self.weight.device
+            self.ascend_infer_reason = (
+                _switched_off(self)
+                or rms_norm_reason(self)
+                or trial.rms_norm(
+                    self.weight.shape[0],
+                    self.variance_epsilon,
+                    self.weight.dtype,
+                    self.weight.device,
+                )
             )
             calls.built("rms_norm", self.ascend_infer_reason)
 
@@ -51,13 +58,19 @@ def _rms_norm(host: Any) -> Any:
             rows = x.reshape(-1, x.shape[-1]).contiguous()
             if residual is None:
                 return ops.rms_norm(rows, weight, eps).view(x.shape)
-            residual = torch.ops.vllm.maybe_chunk_residual(x, residual)
+            if chunks_residual:
+                residual = torch.ops.vllm.maybe_chunk_residual(x, residual)
             added = residual.reshape(rows.shape).contiguous()
             out, total = ops.fused_add_rms_norm(rows, added, weight, eps)
             return out.view(x.shape), total.view(residual.shape)
 
     AscendInferRMSNorm.ascend_infer_reason = None
     return AscendInferRMSNorm
+
+
+def _switched_off(layer: Any) -> str | None:
+    """Why vLLM will not call a layer's operator but leave its text to the compiler."""
+    return None if getattr(layer, "enabled", lambda: True)() else "custom_ops switches it off"
 
 
 def rms_norm_reason(layer: Any) -> str | None:
@@ -82,7 +95,7 @@ def _rotary(host: Any) -> Any:
     class AscendInferRotaryEmbedding(host):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
-            self.ascend_infer_reason = rotary_reason(self)
+            self.ascend_infer_reason = _switched_off(self) or rotary_reason(self)
             if self.ascend_infer_reason is None:
                 self.ascend_infer_heads = _model_heads()
                 cache = self.cos_sin_cache

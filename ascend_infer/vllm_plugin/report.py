@@ -7,7 +7,7 @@ from typing import Any
 from ascend_infer.vllm_plugin import calls
 from ascend_infer.vllm_plugin.decision import decision, refusal
 from ascend_infer.vllm_plugin.hooks import is_installed
-from ascend_infer.vllm_plugin.host import SUPPORTED, installed
+from ascend_infer.vllm_plugin.host import installed
 from ascend_infer.vllm_plugin.settings import OPS
 
 
@@ -17,9 +17,10 @@ def report() -> dict[str, Any]:
     asked = settings.ops if settings is not None else frozenset()
     return {
         "host": {
+            "name": host.kind.name,
+            "version": host.version,
             "vllm": host.vllm,
-            "vllm_ascend": host.vllm_ascend,
-            "supported": list(SUPPORTED),
+            "supported": list(host.kind.supported),
         },
         "asked_in": settings.source if settings is not None else "default",
         "on_refusal": settings.on_refusal.value if settings is not None else "host",

@@ -101,6 +101,21 @@ def attention(
     return _reason("attention", device, call)
 
 
+@functools.cache
+def cache_writes(
+    kv_heads: int, head_dim: int, block_size: int, dtype: torch.dtype, device: torch.device
+) -> str | None:
+    """The same for the writes of decode attention's cache, where they are ours too."""
+
+    def call() -> None:
+        token = torch.zeros(1, kv_heads, head_dim, dtype=dtype, device=device)
+        cache = torch.zeros(1, block_size, kv_heads, head_dim, dtype=dtype, device=device)
+        slot = torch.zeros(1, dtype=torch.int32, device=device)
+        ops.reshape_and_cache(token, token, cache, cache.clone(), slot)
+
+    return _reason("attention", device, call)
+
+
 def _position(device: torch.device) -> torch.Tensor:
     return torch.zeros(1, dtype=POSITIONS, device=device)
 

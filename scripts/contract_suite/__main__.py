@@ -13,6 +13,7 @@ from ascend_infer.vllm_plugin.pins import pinned
 from contract_suite.calls import collect
 from contract_suite.checks import Find
 from contract_suite.download import RELEASES, fetched
+from contract_suite.host_text import HOST
 from contract_suite.packages import Package
 from contract_suite.report import TILELANG, Release, Report, diffs, report_on, table
 from contract_suite.snapshot import read_snapshot, write_snapshot
@@ -60,7 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _pinned_hosts(cache: Path) -> dict[str, Package]:
-    return {release: Package(fetched(f"vllm_ascend=={release}", cache)) for release in pinned()}
+    return {
+        release: Package(fetched(f"vllm_ascend=={release}", cache)) for release in pinned()[HOST]
+    }
 
 
 def _reference() -> Find | None:

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ascend_infer.vllm_plugin import pins
+from ascend_infer.vllm_plugin.host import ASCEND
 from contract_suite.packages import Package
 
-PACKAGE = "vllm_ascend"
+HOST, PACKAGE = ASCEND.name, ASCEND.package
 SAME, DIFFERS, GONE = "same", "differs", "gone"
 
 
@@ -35,9 +36,9 @@ def compare(
 
     known: files of pinned releases, to show what differs.
     """
-    pinned = pins.pinned()
+    pinned = pins.pinned()[HOST]
     against = [version] if version in pinned else list(pinned)
-    wanted = sorted({what for depends in pins.DEPENDS.values() for what in depends})
+    wanted = sorted({what for depends in pins.DEPENDS[HOST].values() for what in depends})
     return [_compare(package, what, against, known or {}) for what in wanted]
 
 
@@ -48,7 +49,7 @@ def _compare(
     if text is None:
         return Definition(what=what, state=GONE)
     digest = pins.digest(text)
-    same = tuple(release for release in against if pins.pinned()[release][what] == digest)
+    same = tuple(release for release in against if pins.pinned()[HOST][release][what] == digest)
     if same:
         return Definition(what=what, state=SAME, pinned=same)
     diffs = {r: diff for r in known if (diff := _diff(known[r], r, what, text)) is not None}
@@ -79,5 +80,5 @@ def by_operator(definitions: Sequence[Definition]) -> dict[str, str]:
     order = (SAME, DIFFERS, GONE)
     return {
         op: max((states[what] for what in depends), key=order.index)
-        for op, depends in pins.DEPENDS.items()
+        for op, depends in pins.DEPENDS[HOST].items()
     }

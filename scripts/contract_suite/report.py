@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from ascend_infer.vllm_plugin import pins
+from ascend_infer.vllm_plugin.settings import OPS
 from contract_suite import host_facts, host_text, language
 from contract_suite.checks import BROKEN, Find, Verdict, check_all, check_traps
 from contract_suite.packages import Origin, Package
@@ -145,7 +145,7 @@ def _worst(report: Report, name: str) -> str:
 def _host_rows(hosts: Sequence[Report]) -> dict[str, list[str]]:
     """What each operator depends on, and each fact, by release."""
     operators = [host_text.by_operator(report.definitions) for report in hosts]
-    rows = {f"text of {op}": [of[op] for of in operators] for op in pins.DEPENDS if operators}
+    rows = {f"text of {op}": [of[op] for of in operators] for op in OPS if operators}
     for i, fact in enumerate(hosts[0].facts if hosts else ()):
         rows[fact.what] = ["NOT SO" if report.facts[i].found else "holds" for report in hosts]
     return rows

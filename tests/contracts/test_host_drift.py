@@ -11,13 +11,14 @@ from contract_suite import download, host_facts, host_text
 from contract_suite.packages import Package
 
 from ascend_infer.vllm_plugin import pins
+from ascend_infer.vllm_plugin.settings import OPS
 from tests.contracts.made_up_host import HOST, VLLM, changed, release
 
 ATTENTION = "vllm_ascend/attention/attention_v1.py"
 UTILS, WORKER = "vllm_ascend/utils.py", "vllm_ascend/worker/worker.py"
 RUNNER, PLATFORM = "vllm_ascend/worker/model_runner_v1.py", "vllm_ascend/platform.py"
 CUSTOM_OP = "vllm/model_executor/custom_op.py"
-WHATS = sorted({what for depends in pins.DEPENDS.values() for what in depends})
+WHATS = sorted({what for depends in pins.DEPENDS[host_text.HOST].values() for what in depends})
 
 
 @pytest.fixture
@@ -30,8 +31,8 @@ def run(tmp_path, monkeypatch, capsys):
         v: {what: pins.digest(host_text.text_of(p, what)) for what in WHATS}
         for v, p in packages.items()
     }
-    monkeypatch.setattr(pins, "pinned", lambda: hashes)
-    monkeypatch.setattr(command, "pinned", lambda: hashes)
+    monkeypatch.setattr(pins, "pinned", lambda: {host_text.HOST: hashes})
+    monkeypatch.setattr(command, "pinned", lambda: {host_text.HOST: hashes})
     (tmp_path / "ours").mkdir()
 
     def call(*files, options=()):
@@ -70,7 +71,7 @@ def test_the_text_of_a_pinned_release_is_the_same_in_any_other(run, tmp_path):
 def test_an_operator_drifts_with_what_it_depends_on(run, tmp_path, files, state, operators):
     status, printed = run(release(tmp_path / "new", "2.0", files))
     assert status == 1
-    for op in pins.DEPENDS:
+    for op in OPS:
         assert row(printed, f"text of {op}") == [state if op in operators else "same"]
 
 

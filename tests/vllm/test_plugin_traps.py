@@ -28,8 +28,8 @@ class Backend(ours.Backend):
 """
 TAKES_OTHER_BACKEND = """
 def register():
-    from ascend_infer.vllm_plugin import hooks
-    hooks.OUR_BACKEND = "other_backend.Backend"
+    from ascend_infer.vllm_plugin.ascend_hooks import BACKENDS
+    BACKENDS.update(dict.fromkeys(BACKENDS, "other_backend.Backend"))
 """
 #: This step's lengths, as a copy: what a graph reads is the copy of the step of its capture.
 COPIES_LENGTHS = """
@@ -57,8 +57,9 @@ CLAIMS_ALWAYS = """
 OTHER_TEXT = """
 def register():
     from ascend_infer.vllm_plugin import pins
-    hashes = {v: dict.fromkeys(known, "0" * 12) for v, known in pins.pinned().items()}
-    pins.pinned = lambda: hashes
+    for releases in pins.pinned().values():
+        for known in releases.values():
+            known.update(dict.fromkeys(known, "0" * 12))
 """
 #: Kernels of these names do not get through the compiler.
 CANNOT_BE_BUILT = """

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from kernels_npu.sim.device import host_memory
 from kernels_npu.sim.device.counters import live
 from kernels_npu.sim.device.errors import StreamOrderError
 from kernels_npu.sim.device.launch_plan import LaunchPlan
@@ -76,6 +77,8 @@ def call_jit_kernel(kernel: Kernel, args: Sequence[Any], stream: Any = None) -> 
         HazardError: what the simulated machine found, unless a capture is in progress.
     """
     with torch._C.DisableTorchFunction():
+        if host_memory.takes(args):
+            return host_memory.launch(kernel, plan_of(kernel), args)
         return _call(kernel, args, stream)
 
 
@@ -85,20 +88,15 @@ def _call(kernel: Kernel, args: Sequence[Any], stream: Any) -> Any:
     state = current.streams[index] if stream is None else _explicit_stream(stream)
     if stream is None:
         drain(state.device)
-    dims = plan.bind(values)
-    arguments: list[Any] = list(values)
-    for position, shape, dtype in plan.allocations(dims):
-        arguments[position] = _allocate(state, shape, dtype)
-    outputs = [arguments[i] for i in plan.out_idx]
-    result = outputs[0] if len(outputs) == 1 else outputs
-    if plan.is_empty(arguments, dims):
+    arguments, result, is_empty = plan.complete(values, partial(_allocate, state))
+    if is_empty:
         live.empty_launches[plan.name] += 1
         return result
     tensors = [(p, arguments[p]) for p in plan.tensor_positions]
     blocks = [block_of(t) for _, t in tensors]
     if stream is not None:
         _refuse_overtaking(plan, state, blocks)
-    launch = partial(_execute, kernel, _gm_args(plan, arguments, blocks), plan)
+    launch = partial(plan.execute, kernel, _gm_args(plan, arguments, blocks))
     if state.session is not None:
         state.session.record(
             state, launch, plan.name, _touches(plan, tensors, blocks), kind="kernel"
@@ -108,12 +106,6 @@ def _call(kernel: Kernel, args: Sequence[Any], stream: Any) -> Any:
     live.eager_launches[plan.name] += 1
     launch()
     return result
-
-
-def _execute(kernel: Kernel, args: list[Any], plan: LaunchPlan) -> None:
-    # What the machine computes with torch is no operation of the user: no mode must see it.
-    with torch._C._DisableTorchDispatch():
-        kernel.compiled.launch(args, noted=plan.noted)
 
 
 def _allocate(state: StreamState, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

@@ -88,8 +88,10 @@ class LaunchPlan:
 
     # ------------------------------------------------------------------ checks
 
-    def check(self, args: Sequence[Any]) -> tuple[list[Any], int]:
+    def check(self, args: Sequence[Any], device: str = "npu") -> tuple[list[Any], int]:
         """The arguments by parameter position, None where a call allocates, and the device index.
+
+        `device` is the type of device that all tensors must be on.
 
         Raises:
             LaunchError: AI-TYPE-030 .. 034.
@@ -107,13 +109,13 @@ class LaunchPlan:
         index = -1
         for position, value in zip(self.input_positions, args):
             if isinstance(self.params[position], ir.Buffer):
-                index = self._check_tensor(position, value, index)
+                index = self._check_tensor(position, value, device, index)
             else:
                 self._check_scalar(position, value)
             values[position] = value
         return values, current.device if index < 0 else index
 
-    def _check_tensor(self, position: int, value: Any, index: int) -> int:
+    def _check_tensor(self, position: int, value: Any, wanted: str, index: int) -> int:
         if not isinstance(value, torch.Tensor):
             self._wrong_kind(position, value, f"a {self.dtypes[position]} tensor")
         if value.dtype is not TORCH_DTYPES[self.dtypes[position]]:
@@ -134,8 +136,9 @@ class LaunchPlan:
                 fix=f"pass {self.names[position]}.contiguous()",
             )
         device = value.device
-        if device.type != "npu" or index not in (-1, device.index):
-            expected = "npu" if index < 0 else f"npu:{index}"
+        found = device.index or 0
+        if device.type != wanted or index not in (-1, found):
+            expected = wanted if index < 0 else f"{wanted}:{index}"
             raise LaunchError(
                 "AI-TYPE-033",
                 f"{self.name}: Buffer device mismatch for parameter {self.names[position]}: "
@@ -143,7 +146,7 @@ class LaunchPlan:
                 rule="a kernel reaches the memory of its own device only",
                 fix=f"pass {self.names[position]}.to('{expected}')",
             )
-        return int(device.index)
+        return found
 
     def _check_scalar(self, position: int, value: Any) -> None:
         if isinstance(value, torch.Tensor) or not isinstance(value, (int, float)):
@@ -200,6 +203,30 @@ class LaunchPlan:
                     "whose shape names it alone",
                     fix="give an input tensor that dimension, or make it a static parameter",
                 ) from None
+
+    def complete(
+        self, values: Sequence[Any], allocate: Callable[[tuple[int, ...], torch.dtype], Any]
+    ) -> tuple[list[Any], Any, bool]:
+        """All arguments, what the call returns, and whether there is nothing to do.
+
+        `values` as `check` gives them; `allocate` makes outputs and workspaces.
+
+        Raises:
+            LaunchError: AI-TYPE-035.
+        """
+        dims = self.bind(values)
+        arguments = list(values)
+        for position, shape, dtype in self.allocations(dims):
+            arguments[position] = allocate(shape, dtype)
+        outputs = [arguments[i] for i in self.out_idx]
+        result = outputs[0] if len(outputs) == 1 else outputs
+        return arguments, result, self.is_empty(arguments, dims)
+
+    def execute(self, kernel: Any, args: list[Any]) -> None:
+        """Run the kernel on the simulated machine now; tensors as `GmArg`."""
+        # What the machine computes with torch is no operation of the user: no mode must see it.
+        with torch._C._DisableTorchDispatch():
+            kernel.compiled.launch(args, noted=self.noted)
 
     def is_empty(self, arguments: Sequence[Any], dims: Dims) -> bool:
         """Whether a launch has nothing to do: no block, or no byte to write."""

