@@ -88,6 +88,7 @@ CODES: dict[str, str] = {
     "AI-VLLM-003": "The record of a KV cache has a wrong, missing or unknown fact.",
     "AI-VLLM-004": "Two engines describe the KV cache that one hands to the other differently.",
     "AI-VLLM-005": "Metadata that captured attention reads has moved to another address.",
+    "AI-VLLM-006": "vLLM is missing, or ended without a result.",
     "AI-CLI-001": "An option has a value outside its range.",
     "AI-CLI-002": "The device asked for is not available in this installation.",
     "AI-CLI-003": "Two options contradict each other.",

@@ -89,11 +89,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         output.print_json(report.to_dict())
     else:
-        _print(report)
+        print_report(report)
     return 0 if report.passed else 1
 
 
-def _print(report: CheckReport) -> None:
+def print_report(report: CheckReport) -> None:
     """One row per check; operators have too many cases for that, so theirs are summed up."""
     from ascend_infer.cli import output
 

@@ -7,7 +7,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ascend_infer.cli import options
+from ascend_infer.cli import options, vllm_verify
 from kernels_npu.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     options.add_common(status)
     status.set_defaults(run=run_status)
+    vllm_verify.add_command(group)
     kv_check = group.add_parser(
         "kv-check",
         help="whether one engine can read the KV cache of another",

@@ -116,7 +116,7 @@ def test_the_command_compares_what_a_run_gives(token, status, monkeypatch, capsy
 
     def run(request, log, *, limit_s):
         tokens = [[[token] * request.new_tokens for _ in request.rounds[0]]]
-        rest = {"logprobs": [], "dtype": "float32", "plugin": {}, "metrics": {}, "wall_s": {}}
+        rest = {"scores": [], "model": {}, "plugin": {}, "metrics": {}, "wall_s": {}}
         return Decoded(tokens=tokens, start=counts, serving=counts, **rest)
 
     monkeypatch.setattr(command, "run", run)

@@ -54,8 +54,8 @@ def decode(
     ]
     return {
         "tokens": [[list(o.outputs[0].token_ids) for o in batch] for batch in outputs],
-        "logprobs": [[_logprobs(o.outputs[0]) for o in batch] for batch in outputs],
-        "dtype": str(llm.llm_engine.model_config.dtype).removeprefix("torch."),
+        "scores": [[_scores(o.outputs[0]) for o in batch] for batch in outputs],
+        "model": describe(llm.llm_engine.model_config),
         "start": at_start[0],
         "serving": llm.collective_rpc(take_counts)[0],
         "plugin": llm.collective_rpc(worker_status)[0],
@@ -64,8 +64,19 @@ def decode(
     }
 
 
-def _logprobs(output: Any) -> list[dict[str, float]]:
-    """Per step, token -> log probability; JSON has strings as keys."""
+def describe(config: Any) -> dict[str, Any]:
+    """What a tolerance depends on, and where the model ran."""
+    from vllm.platforms import current_platform
+
+    return {
+        "dtype": str(config.dtype).removeprefix("torch."),
+        "layers": config.hf_text_config.num_hidden_layers,
+        "device": current_platform.device_type,
+    }
+
+
+def _scores(output: Any) -> list[dict[str, float]]:
+    """Per step, token -> score; JSON has strings as keys."""
     return [
         {str(token): entry.logprob for token, entry in step.items()}
         for step in output.logprobs or ()

@@ -44,8 +44,10 @@ class Request:
 class Decoded:
     """What a run gave.
 
-    tokens: per round and prompt. logprobs: the same, a mapping of token -> log probability per
-        step, empty unless `sampling` asked for them.
+    tokens: per round and prompt. scores: the same, per step a mapping of token (as a string) ->
+        what the engine's `logprobs_mode` says, of as many tokens as `sampling` asked for as
+        `logprobs`; empty without.
+    model: its dtype, its layers, and the type of the device.
     start, serving: what the simulated device of rank 0 counted until the engine was ready and
         while it served (`counters.Snapshot`); None on another device.
     plugin: `ascend_infer.vllm_plugin.status` of rank 0. metrics: vLLM's own counters.
@@ -53,8 +55,8 @@ class Decoded:
     """
 
     tokens: list[list[list[int]]]
-    logprobs: list[list[list[dict[str, float]]]]
-    dtype: str
+    scores: list[list[list[dict[str, float]]]]
+    model: dict[str, Any]
     start: dict[str, Any] | None
     serving: dict[str, Any] | None
     plugin: dict[str, Any]
