@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.vllm.conftest import ENGINE_LIMIT_S
 from tests.vllm.test_plugin_modes import LAYERS, OURS
 
 FULL = "FULL_DECODE_ONLY"
@@ -123,9 +124,23 @@ def installed(folder: Path, distribution: str, entry_point: str) -> dict[str, st
     return {"PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 
-def test_lengths_of_one_step_decode_wrong_tokens(plugin, ours, stock, prompts):
+def test_lengths_of_one_step_are_found_by_vllm_verify(plugin, model, environment):
     variables = plugin(TAKES_OTHER_BACKEND, method=COPIES_LENGTHS)
-    assert ours(FULL, [prompts], variables=variables)["tokens"] != [stock]
+    options = ["--mode", FULL, "--dtype", "float16", "--prompt-lengths", "5,129", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ascend_infer", "vllm", "verify", str(model), *options],
+        env={**environment, **variables},
+        capture_output=True,
+        text=True,
+        timeout=2 * ENGINE_LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr[-6000:]
+    failed = {r["check"]: r for r in json.loads(done.stdout)["results"] if not r["passed"]}
+    assert set(failed) == {"tokens"}
+    compared = failed["tokens"]["comparison"]
+    assert compared["worst_ulps"] > 10 * compared["tolerance_ulps"]
+    assert any(not d["tie"] and d["step"] > 0 for d in compared["divergences"])
 
 
 def test_metadata_that_moves_ends_the_engine(plugin, ours_fails, prompts):

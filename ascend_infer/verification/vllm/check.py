@@ -166,11 +166,11 @@ def _mode(
     reference: Decoded,
     logs: Path,
 ) -> list[CheckResult]:
-    simulated = reference.serving is not None
+    on_npu = reference.model["device"] == "npu" and reference.serving is None
     result = functools.partial(
         CheckResult,
         subject=mode,
-        evidence=Evidence.SIMULATED if simulated else Evidence.NPU_MEASURED,
+        evidence=Evidence.NPU_MEASURED if on_npu else Evidence.SIMULATED,
     )
     try:
         found = run(

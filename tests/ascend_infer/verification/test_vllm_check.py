@@ -13,7 +13,7 @@ from ascend_infer import cli
 from ascend_infer.verification.vllm import check
 from ascend_infer.verification.vllm.check import VllmOptions, verify_vllm
 from ascend_infer.verification.vllm.engine import EngineEnded, Request, graph_mode, run
-from ascend_infer.vllm_plugin.host import Host
+from ascend_infer.vllm_plugin.host import ASCEND, Host
 from kernels_npu.errors import EnvironmentProblem, UsageError
 
 #: Each engine reports logits that depend on the prompt, and what `FAULT` changes of them.
@@ -91,7 +91,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path.write_text(text)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "packages"), *sys.path]))
     monkeypatch.setattr(
-        check, "installed", lambda: Host(vllm="0.23.0", vllm_ascend="0.23.0", package=None)
+        check, "installed", lambda: Host(kind=ASCEND, version="0.23.0", vllm="0.23.0", package=None)
     )
     monkeypatch.setattr(check.tempfile, "tempdir", str(tmp_path / "kept"))
     (tmp_path / "kept").mkdir()
@@ -188,7 +188,13 @@ def test_wrong_use_has_a_code(host, monkeypatch):
     with pytest.raises(UsageError) as missing:
         verify_vllm(asked(host / "none"))
     assert missing.value.code == "AI-MODEL-005" and "export-model" in str(missing.value)
-    monkeypatch.setattr(check, "installed", lambda: Host(vllm="", vllm_ascend="", package=None))
+    (host / "config.json").write_text('{"model_type": "llama"}')
+    with pytest.raises(UsageError, match="vocab_size None") as no_vocabulary:
+        verify_vllm(asked(host))
+    assert no_vocabulary.value.code == "AI-MODEL-001"
+    monkeypatch.setattr(
+        check, "installed", lambda: Host(kind=ASCEND, version="", vllm="", package=None)
+    )
     with pytest.raises(EnvironmentProblem, match="not installed") as no_vllm:
         verify_vllm(asked(host))
     assert no_vllm.value.code == "AI-VLLM-006"
