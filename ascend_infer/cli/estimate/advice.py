@@ -47,28 +47,27 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(arguments: argparse.Namespace) -> int:
     """Print classes, gains and measurements."""
-    from ascend_infer.cli import output
     from ascend_infer.estimates.advice import FORMULA
     from ascend_infer.estimates.step import ASSUMPTIONS
 
-    if arguments.sweep:
-        return sweep.run(arguments, _point, formula=FORMULA, assumptions=ASSUMPTIONS)
-    sweep.require_sweep_for_plot(arguments)
+    return sweep.run(arguments, _answer, _point, formula=FORMULA, assumptions=ASSUMPTIONS)
+
+
+def _answer(arguments: argparse.Namespace) -> envelope.Answer:
     advice = _advice(arguments)
     model, roof = model_options.decoder(arguments), model_options.roof(arguments)
-    if arguments.json:
-        result = {
+    title = f"{model.name} on {roof.name}, batch {arguments.batch}, {arguments.context:,}"
+    return envelope.Answer(
+        result={
             **model_options.described(model, arguments),
             "device": roof.name,
             "batch": arguments.batch,
             "context": arguments.context,
             "advice": advice.to_dict(),
-        }
-        output.print_json(envelope.as_json(result, formula=FORMULA, assumptions=ASSUMPTIONS))
-        return 0
-    _print(advice, f"{model.name} on {roof.name}, batch {arguments.batch}, {arguments.context:,}")
-    envelope.print_grounds(FORMULA, ASSUMPTIONS, model.notes)
-    return 0
+        },
+        show=lambda: _print(advice, title),
+        notes=model.notes,
+    )
 
 
 def _advice(arguments: argparse.Namespace) -> Advice:

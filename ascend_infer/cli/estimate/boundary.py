@@ -55,17 +55,14 @@ def run(arguments: argparse.Namespace) -> int:
     from ascend_infer.estimates.boundary import BOUNDARY_ASSUMPTIONS, BOUNDARY_FORMULA
 
     figures = _figures(arguments)
-    if arguments.json:
-        output.print_json(
-            envelope.as_json(
-                {"boundary": figures}, formula=BOUNDARY_FORMULA, assumptions=BOUNDARY_ASSUMPTIONS
-            )
-        )
-        return 0
     rows = [(name, f"{value:,.6g}") for name, value in figures.items()]
-    output.print_table("Boundaries", ("what", "figure"), rows, note=envelope.NOTE)
-    envelope.print_grounds(BOUNDARY_FORMULA, BOUNDARY_ASSUMPTIONS)
-    return 0
+    answer = envelope.Answer(
+        result={"boundary": figures},
+        show=lambda: output.print_table("Boundaries", ("what", "figure"), rows, note=envelope.NOTE),
+    )
+    return envelope.give(
+        arguments, answer, formula=BOUNDARY_FORMULA, assumptions=BOUNDARY_ASSUMPTIONS
+    )
 
 
 def _figures(arguments: argparse.Namespace) -> Mapping[str, float]:

@@ -58,25 +58,24 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the budget; 1 when a sequence does not fit."""
-    from ascend_infer.cli import output
     from ascend_infer.estimates.capacity import ASSUMPTIONS, FORMULA
 
-    if arguments.sweep:
-        return sweep.run(arguments, _point, formula=FORMULA, assumptions=ASSUMPTIONS)
-    sweep.require_sweep_for_plot(arguments)
+    return sweep.run(arguments, _answer, _point, formula=FORMULA, assumptions=ASSUMPTIONS)
+
+
+def _answer(arguments: argparse.Namespace) -> envelope.Answer:
     room = _capacity(arguments)
     model, roof = model_options.decoder(arguments), model_options.roof(arguments)
-    if arguments.json:
-        result = {
+    return envelope.Answer(
+        result={
             **model_options.described(model, arguments),
             "device": roof.name,
             "capacity": room.to_dict(),
-        }
-        output.print_json(envelope.as_json(result, formula=FORMULA, assumptions=ASSUMPTIONS))
-    else:
-        _print(room, f"{model.name} on {roof.name}, per rank")
-        envelope.print_grounds(FORMULA, ASSUMPTIONS, model.notes)
-    return 0 if room.fits else 1
+        },
+        show=lambda: _print(room, f"{model.name} on {roof.name}, per rank"),
+        notes=model.notes,
+        passed=room.fits,
+    )
 
 
 def _capacity(arguments: argparse.Namespace) -> Capacity:

@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from ascend_infer.cli import output
 from kernels_npu.evidence import Evidence
 
 #: How a person reads the level.
 NOTE = "modelled: formulas with named figures, not a measurement"
 
 
-def as_json(
-    result: Mapping[str, Any], *, formula: str, assumptions: Iterable[str] = ()
-) -> dict[str, Any]:
-    """The JSON object of an estimate."""
-    return {
-        "evidence": str(Evidence.MODELLED),
-        "formula": formula,
-        "assumptions": list(assumptions),
-        **result,
-    }
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """An estimate. result: its JSON; show: prints its tables; notes: on the model, below them;
+    passed: whether what was asked about fits, which is the exit code.
+    """
+
+    result: Mapping[str, Any]
+    show: Callable[[], None]
+    notes: Sequence[str] = ()
+    passed: bool = True
 
 
-def print_grounds(formula: str, assumptions: Iterable[str] = (), notes: Iterable[str] = ()) -> None:
-    """Formula, assumptions and notes below the tables."""
+def give(
+    arguments: argparse.Namespace, answer: Answer, *, formula: str, assumptions: Sequence[str] = ()
+) -> int:
+    """Print an estimate as it is asked for; returns the exit code."""
+    if arguments.json:
+        grounds = {"formula": formula, "assumptions": list(assumptions)}
+        output.print_json({"evidence": str(Evidence.MODELLED), **grounds, **answer.result})
+        return 0 if answer.passed else 1
+    answer.show()
     print(f"formula: {formula}")
     for text in assumptions:
         print(f"assumption: {text}")
-    for text in notes:
+    for text in answer.notes:
         print(f"note: {text}")
+    return 0 if answer.passed else 1
 
 
 def parameters(count: float) -> str:

@@ -49,34 +49,17 @@ def add_block_size(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the ledger."""
-    from ascend_infer.cli import output
+    return sweep.run(arguments, _answer, _point, formula=_FORMULA, assumptions=_ASSUMPTIONS)
 
-    if arguments.sweep:
-        return sweep.run(arguments, _point, formula=_FORMULA, assumptions=_ASSUMPTIONS)
-    sweep.require_sweep_for_plot(arguments)
-    ledger = _ledger(arguments)
-    model = model_options.decoder(arguments)
-    if arguments.json:
-        result = {**model_options.described(model, arguments), "kv": ledger.to_dict()}
-        output.print_json(envelope.as_json(result, formula=_FORMULA, assumptions=_ASSUMPTIONS))
-        return 0
-    output.print_table(
-        f"KV cache of {model.name}, {model_options.precision(arguments).kv.describe()}",
-        ("layers", "kind", "window", "KV heads", "per token and layer"),
-        [
-            (
-                kind.layers,
-                kind.kind,
-                kind.window or "-",
-                kind.kv_heads,
-                f"{kind.token_bytes:,} B",
-            )
-            for kind in ledger.layers
-        ],
+
+def _answer(arguments: argparse.Namespace) -> envelope.Answer:
+    ledger, model = _ledger(arguments), model_options.decoder(arguments)
+    title = f"KV cache of {model.name}, {model_options.precision(arguments).kv.describe()}"
+    return envelope.Answer(
+        result={**model_options.described(model, arguments), "kv": ledger.to_dict()},
+        show=lambda: _print(ledger, title),
+        notes=model.notes,
     )
-    _print_totals(ledger)
-    envelope.print_grounds(_FORMULA, _ASSUMPTIONS, model.notes)
-    return 0
 
 
 def _ledger(arguments: argparse.Namespace) -> KvLedger:
@@ -98,6 +81,26 @@ def _point(arguments: argparse.Namespace) -> dict[str, float]:
         "GiB per sequence": ledger.sequence_bytes / 2**30,
         "KiB per token": ledger.token_bytes / 2**10,
     }
+
+
+def _print(ledger: KvLedger, title: str) -> None:
+    from ascend_infer.cli import output
+
+    output.print_table(
+        title,
+        ("layers", "kind", "window", "KV heads", "per token and layer"),
+        [
+            (
+                kind.layers,
+                kind.kind,
+                kind.window or "-",
+                kind.kv_heads,
+                f"{kind.token_bytes:,} B",
+            )
+            for kind in ledger.layers
+        ],
+    )
+    _print_totals(ledger)
 
 
 def _print_totals(ledger: KvLedger) -> None:

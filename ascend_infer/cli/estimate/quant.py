@@ -35,35 +35,18 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(arguments: argparse.Namespace) -> int:
     """Print sizes and bits per weight."""
-    from ascend_infer.cli import output
     from ascend_infer.estimates.quantisation import ASSUMPTIONS, FORMULA
 
-    if arguments.sweep:
-        return sweep.run(arguments, _point, formula=FORMULA, assumptions=ASSUMPTIONS)
-    sweep.require_sweep_for_plot(arguments)
+    return sweep.run(arguments, _answer, _point, formula=FORMULA, assumptions=ASSUMPTIONS)
+
+
+def _answer(arguments: argparse.Namespace) -> envelope.Answer:
     ledger = _ledger(arguments)
     stored = model_options.precision(arguments)
-    if arguments.json:
-        result = {"dtypes": stored.to_dict(), "quant": ledger.to_dict()}
-        output.print_json(envelope.as_json(result, formula=FORMULA, assumptions=ASSUMPTIONS))
-        return 0
-    output.print_table(
-        f"weights in {stored.weights.describe()}",
-        ("weight", "elements", "data", "scales, zero points", "bits per weight"),
-        [
-            (
-                line.name,
-                f"{line.elements:,}",
-                envelope.gigabytes(line.data),
-                envelope.gigabytes(line.metadata),
-                f"{line.bits_per_weight:.4g}",
-            )
-            for line in ledger.lines
-        ],
+    return envelope.Answer(
+        result={"dtypes": stored.to_dict(), "quant": ledger.to_dict()},
+        show=lambda: _print(ledger, f"weights in {stored.weights.describe()}"),
     )
-    _print_totals(ledger)
-    envelope.print_grounds(FORMULA, ASSUMPTIONS)
-    return 0
 
 
 def _ledger(arguments: argparse.Namespace) -> QuantLedger:
@@ -94,6 +77,26 @@ def _point(arguments: argparse.Namespace) -> dict[str, float]:
         "bits per parameter": ledger.bits_per_parameter,
         "times smaller than 16 bit": ledger.compression,
     }
+
+
+def _print(ledger: QuantLedger, title: str) -> None:
+    from ascend_infer.cli import output
+
+    output.print_table(
+        title,
+        ("weight", "elements", "data", "scales, zero points", "bits per weight"),
+        [
+            (
+                line.name,
+                f"{line.elements:,}",
+                envelope.gigabytes(line.data),
+                envelope.gigabytes(line.metadata),
+                f"{line.bits_per_weight:.4g}",
+            )
+            for line in ledger.lines
+        ],
+    )
+    _print_totals(ledger)
 
 
 def _print_totals(ledger: QuantLedger) -> None:

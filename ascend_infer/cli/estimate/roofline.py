@@ -51,25 +51,23 @@ def _shapes(text: str) -> tuple[tuple[int, int], ...]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print intensities and floors."""
-    from ascend_infer.cli import output
     from ascend_infer.estimates.roofline import ASSUMPTIONS, FORMULA
 
-    if arguments.sweep:
-        return sweep.run(arguments, _point, formula=FORMULA, assumptions=ASSUMPTIONS)
-    sweep.require_sweep_for_plot(arguments)
+    return sweep.run(arguments, _answer, _point, formula=FORMULA, assumptions=ASSUMPTIONS)
+
+
+def _answer(arguments: argparse.Namespace) -> envelope.Answer:
     ledger = _ledger(arguments)
     model, roof = model_options.decoder(arguments), model_options.roof(arguments)
-    if arguments.json:
-        result = {
+    return envelope.Answer(
+        result={
             **model_options.described(model, arguments),
             **roof.to_dict(),
             "roofline": ledger.to_dict(),
-        }
-        output.print_json(envelope.as_json(result, formula=FORMULA, assumptions=ASSUMPTIONS))
-        return 0
-    _print(ledger, f"{model.name} on {roof.name}")
-    envelope.print_grounds(FORMULA, ASSUMPTIONS, model.notes)
-    return 0
+        },
+        show=lambda: _print(ledger, f"{model.name} on {roof.name}"),
+        notes=model.notes,
+    )
 
 
 def _ledger(arguments: argparse.Namespace) -> RooflineLedger:

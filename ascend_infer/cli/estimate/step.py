@@ -44,33 +44,31 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the operators with their bounds."""
-    from ascend_infer.cli import output
     from ascend_infer.estimates.step import ASSUMPTIONS, FORMULA
 
-    if arguments.sweep:
-        return sweep.run(arguments, _point, formula=FORMULA, assumptions=ASSUMPTIONS)
-    sweep.require_sweep_for_plot(arguments)
+    return sweep.run(arguments, _answer, _point, formula=FORMULA, assumptions=ASSUMPTIONS)
+
+
+def _answer(arguments: argparse.Namespace) -> envelope.Answer:
     step = _estimate(arguments)
     model, roof = model_options.decoder(arguments), model_options.roof(arguments)
-    if arguments.json:
-        result = {
+    what = f"prefill of {arguments.prefill:,} tokens" if arguments.prefill else "decode"
+    title = (
+        f"{what}, batch {arguments.batch:,}, context {arguments.context:,}, "
+        f"{model.name} on {roof.name} ({roof.bandwidth.value / 1e12:.3g} TB/s)"
+    )
+    return envelope.Answer(
+        result={
             **model_options.described(model, arguments),
             **roof.to_dict(),
             "batch": arguments.batch,
             "context": arguments.context,
             "prefill": arguments.prefill,
             "step": step.to_dict(),
-        }
-        output.print_json(envelope.as_json(result, formula=FORMULA, assumptions=ASSUMPTIONS))
-        return 0
-    what = f"prefill of {arguments.prefill:,} tokens" if arguments.prefill else "decode"
-    _print(
-        step,
-        f"{what}, batch {arguments.batch:,}, context {arguments.context:,}, "
-        f"{model.name} on {roof.name} ({roof.bandwidth.value / 1e12:.3g} TB/s)",
+        },
+        show=lambda: _print(step, title),
+        notes=model.notes,
     )
-    envelope.print_grounds(FORMULA, ASSUMPTIONS, model.notes)
-    return 0
 
 
 def _estimate(arguments: argparse.Namespace) -> StepEstimate:

@@ -54,12 +54,27 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(
     arguments: argparse.Namespace,
-    estimate: Callable[[argparse.Namespace], Point],
+    answer: Callable[[argparse.Namespace], envelope.Answer],
+    point: Callable[[argparse.Namespace], Point],
     *,
     formula: str,
     assumptions: Sequence[str] = (),
 ) -> int:
-    """Estimate every point, print table or JSON, draw the plot."""
+    """Print one estimate, or with `--sweep` the figures of each point; returns the exit code."""
+    if arguments.sweep:
+        return _sweep(arguments, point, formula=formula, assumptions=assumptions)
+    _require_sweep_for_plot(arguments)
+    return envelope.give(arguments, answer(arguments), formula=formula, assumptions=assumptions)
+
+
+def _sweep(
+    arguments: argparse.Namespace,
+    estimate: Callable[[argparse.Namespace], Point],
+    *,
+    formula: str,
+    assumptions: Sequence[str],
+) -> int:
+    """Estimate every point, draw the plot, print."""
     axes = _axes(arguments)
     if arguments.plot is not None:
         require_plotting(Path(arguments.plot))
@@ -75,22 +90,22 @@ def run(
         from ascend_infer.cli.estimate import plot
 
         plot.draw(Path(arguments.plot), _subject(arguments, axes), axes, points)
-    if arguments.json:
-        rows = [{**labels, **figures} for labels, figures in points]
-        result = {"sweep": rows, "plot": arguments.plot}
-        output.print_json(envelope.as_json(result, formula=formula, assumptions=assumptions))
-        return 0
-    columns = [*axes, *points[0][1]]
-    output.print_table(
-        f"{len(points)} estimates",
-        columns,
-        [(*labels.values(), *map(_cell, figures.values())) for labels, figures in points],
-        note=envelope.NOTE,
+    answer = envelope.Answer(
+        result={
+            "sweep": [{**labels, **figures} for labels, figures in points],
+            "plot": arguments.plot,
+        },
+        show=lambda: output.print_table(
+            f"{len(points)} estimates",
+            [*axes, *points[0][1]],
+            [(*labels.values(), *map(_cell, figures.values())) for labels, figures in points],
+            note=envelope.NOTE,
+        ),
     )
-    envelope.print_grounds(formula, assumptions)
-    if arguments.plot is not None:
+    status = envelope.give(arguments, answer, formula=formula, assumptions=assumptions)
+    if arguments.plot is not None and not arguments.json:
         print(f"plot: {arguments.plot}")
-    return 0
+    return status
 
 
 def _subject(arguments: argparse.Namespace, axes: Mapping[str, Any]) -> str:
@@ -99,7 +114,7 @@ def _subject(arguments: argparse.Namespace, axes: Mapping[str, Any]) -> str:
     return " on ".join(Path(name).name for name in fixed if name) or "sweep"
 
 
-def require_sweep_for_plot(arguments: argparse.Namespace) -> None:
+def _require_sweep_for_plot(arguments: argparse.Namespace) -> None:
     """A plot shows a sweep.
 
     Raises:

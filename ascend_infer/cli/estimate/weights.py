@@ -29,34 +29,26 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the ledger of the model and of one rank."""
-    from ascend_infer.cli import output
-    from ascend_infer.estimates import weight_ledger
     from ascend_infer.estimates.weights import FORMULA
 
-    if arguments.sweep:
-        return sweep.run(arguments, _point, formula=FORMULA)
-    sweep.require_sweep_for_plot(arguments)
-    model = model_options.decoder(arguments)
-    stored = model_options.precision(arguments)
+    return sweep.run(arguments, _answer, _point, formula=FORMULA)
+
+
+def _answer(arguments: argparse.Namespace) -> envelope.Answer:
+    from ascend_infer.estimates import weight_ledger
+
+    model, stored = model_options.decoder(arguments), model_options.precision(arguments)
     whole = weight_ledger(model, stored)
     rank = weight_ledger(model.on_rank(model_options.parallel(arguments)), stored)
-    if arguments.json:
-        result = {
+    return envelope.Answer(
+        result={
             **model_options.described(model, arguments),
             "weights": whole.to_dict(),
             "rank": {"parameters": rank.parameters, "bytes": rank.bytes},
-        }
-        output.print_json(envelope.as_json(result, formula=FORMULA))
-        return 0
-    output.print_table(
-        f"{model.name} ({model.architecture})",
-        ("part", "layers", "weight", "shape", "elements", "bytes"),
-        [_row(line) for line in whole.lines],
-        note="elements and bytes are of one layer",
+        },
+        show=lambda: _print(whole, rank, f"{model.name} ({model.architecture})"),
+        notes=model.notes,
     )
-    _print_totals(whole, rank)
-    envelope.print_grounds(FORMULA, notes=model.notes)
-    return 0
 
 
 def _point(arguments: argparse.Namespace) -> dict[str, float]:
@@ -80,6 +72,18 @@ def _row(line: WeightLine) -> tuple[object, ...]:
         f"{line.elements:,}",
         envelope.gigabytes(line.bytes),
     )
+
+
+def _print(whole: WeightLedger, rank: WeightLedger, title: str) -> None:
+    from ascend_infer.cli import output
+
+    output.print_table(
+        title,
+        ("part", "layers", "weight", "shape", "elements", "bytes"),
+        [_row(line) for line in whole.lines],
+        note="elements and bytes are of one layer",
+    )
+    _print_totals(whole, rank)
 
 
 def _print_totals(whole: WeightLedger, rank: WeightLedger) -> None:
