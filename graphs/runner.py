@@ -268,8 +268,8 @@ class DecodeGraphRunner:
             pool = self._pool_turns[bucket]
             pool.take(stream)
             try:
-                self.check_addresses()
                 self.buffers.fill(batch, bucket)
+                self.check_addresses()
                 if self._updates is not None:
                     self._updates.apply(bucket, batch.padded(bucket, batch.block_table.shape[1]))
                 graph.replay()

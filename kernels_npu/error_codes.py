@@ -413,6 +413,7 @@ CODES: dict[str, str] = {
     "AI-CAP-023": "A task update launches other operations than its group has (207019).",
     "AI-CAP-024": "A task update writes other memory than the captured launch.",
     "AI-CAP-025": "Something waits behind an ExternalEvent that nobody has recorded.",
+    "AI-CAP-026": "A replay uses memory that was freed after the capture (507011).",
     "AI-STREAM-001": "Two streams access the same bytes and nothing orders them.",
     "AI-STREAM-002": "A launch on a raw stream overtakes torch_npu's host task queue.",
     "AI-STREAM-003": "Elapsed time is asked of an event without timing.",

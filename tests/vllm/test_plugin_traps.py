@@ -32,11 +32,15 @@ def register():
     from ascend_infer.vllm_plugin.ascend_hooks import BACKENDS
     BACKENDS.update(dict.fromkeys(BACKENDS, "other_backend.Backend"))
 """
-#: This step's lengths, as a copy: what a graph reads is the copy of the step of its capture.
+#: This step's lengths, as a copy: what a graph reads is the copy of the step of its capture, which
+#: is there as long as somebody keeps it.
 COPIES_LENGTHS = """
+    kept = []
+
     def build(self, *args, **kwargs):
         metadata = super().build(*args, **kwargs)
         metadata.device_seq_lens = metadata.device_seq_lens.clone()
+        self.kept.append(metadata.device_seq_lens)
         return metadata
 """
 #: A host that hands the builder new tensors in each step.
@@ -141,6 +145,14 @@ def test_lengths_of_one_step_are_found_by_vllm_verify(plugin, model, environment
     compared = failed["tokens"]["comparison"]
     assert compared["worst_ulps"] > 10 * compared["tolerance_ulps"]
     assert any(not d["tie"] and d["step"] > 0 for d in compared["divergences"])
+
+
+def test_metadata_that_nobody_keeps_ends_the_engine(plugin, ours_fails, prompts):
+    """Captured attention names the copy; the graph keeps its address and not its memory."""
+    forgets = COPIES_LENGTHS.replace("self.kept.append", "id")
+    variables = plugin(TAKES_OTHER_BACKEND, method=forgets)
+    printed = ours_fails(FULL, [prompts], variables=variables)
+    assert "AI-CAP-026" in printed and "error code is 507011" in printed
 
 
 def test_metadata_that_moves_ends_the_engine(plugin, ours_fails, prompts):

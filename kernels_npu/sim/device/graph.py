@@ -139,6 +139,7 @@ class NPUGraph:
                 )
             )
         refuse_behind(stream, "the replay")
+        self._refuse_freed()
         self._take_place(stream)
         for source in self._host_sources:
             depart(stream, stream.seq, source)
@@ -154,6 +155,25 @@ class NPUGraph:
         live.replayed_launches.update(self._launches)
         if os.environ.get("ASCEND_LAUNCH_BLOCKING") == "1":
             host_waits_for(stream_clock(stream))
+
+    def _refuse_freed(self) -> None:
+        """Refuse memory that was freed after the capture: the graph names it by its address."""
+        for touch in self._touched.values():
+            if touch.block.freed:
+                use = "writes" if touch.write else "reads"
+                raise CaptureError(
+                    "AI-CAP-026",
+                    acl_text("aclmdlRIExecuteAsync", 507011, "the model execution failed")
+                    + f": the graph {use} bytes {touch.start} to {touch.stop} of an allocation of "
+                    f"{touch.block.nbytes} bytes at {touch.block.base.data_ptr():#x}, last written "
+                    f"by {touch.block.writer}, which was freed after the capture",
+                    acl_error=507011,
+                    rule="a graph keeps the addresses of what it uses and not the memory: whatever "
+                    "is allocated outside of the capture has to live as long as the graph, and a "
+                    "weak reference does not keep it",
+                    fix="hold a reference to that tensor beside the graph, or allocate it inside "
+                    "the capture, in the graph's pool",
+                )
 
     def _take_place(self, stream: StreamState) -> None:
         """Enter the whole graph into the stream's order as one operation."""

@@ -30,6 +30,8 @@ _as_strided = _functions.as_strided
 _empty = _functions.empty
 _empty_strided = _functions.empty_strided
 _clone = _functions.clone
+_set_geometry = torch.ops.aten.set_.source_Storage_storage_offset.redispatch
+_CPU_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 _to_dlpack = torch._C._to_dlpack
 _from_dlpack = torch._C._from_dlpack
 
@@ -53,6 +55,9 @@ class Block:
     geometry. read, write: numbers of the newest operation that did so on the default stream, as
     long as the device has used no other; `write` of a new storage is a number on the stream with
     uid `stream`. queued: the newest operation of torch's task queue. accesses: see `ordering`.
+    freed: the storage that the memory was allocated for is gone, and with it the memory on a
+    device; graphs and weak references that still name it must not use it. watched: there are weak
+    references.
     """
 
     __slots__ = (
@@ -61,6 +66,7 @@ class Block:
         "aliases",
         "base",
         "device",
+        "freed",
         "index",
         "nbytes",
         "owner",
@@ -68,6 +74,7 @@ class Block:
         "raw",
         "read",
         "stream",
+        "watched",
         "write",
         "writer",
     )
@@ -82,6 +89,7 @@ class Block:
         self.writer = "allocation"
         self.accesses: list[Any] | None = None
         self.owner = owner
+        self.freed = self.watched = False
         self.device = device = process.devices[index]
         self.stream = device.default_stream.uid
         device.allocated += nbytes
@@ -89,10 +97,15 @@ class Block:
         if device.allocated > device.peak:
             device.peak = device.allocated
 
-    def __del__(self) -> None:
+    def free(self) -> None:
+        """The memory is no longer anybody's; memory of a graph's pool stays with the pool."""
         self.device.allocated -= self.nbytes
         if self.owner is not None:
             self.owner.release(self)
+            return
+        self.freed = True
+        if self.watched:
+            ctypes.memset(self.base.data_ptr(), POISON, self.nbytes)
 
     def bytes(self) -> npt.NDArray[np.uint8]:
         """All bytes of the storage as a NumPy view."""
@@ -113,6 +126,18 @@ class Block:
     def _typed(self, dtype: torch.dtype) -> torch.Tensor:
         typed: torch.Tensor = _empty((0,), dtype=dtype, device=CPU)
         return typed.set_(self.base.untyped_storage())
+
+
+class Lifetime:
+    """What a storage holds of the block that was allocated for it: it is free when this dies."""
+
+    __slots__ = ("block",)
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+    def __del__(self) -> None:
+        self.block.free()
 
 
 def block_of(tensor: torch.Tensor) -> Block:
@@ -181,7 +206,24 @@ def wrap(
     if seq and not block.device.single_stream:
         block.stream = current.streams[index].uid
     storage.npu_block = block  # type: ignore[attr-defined]
+    storage.npu_lifetime = Lifetime(block)  # type: ignore[attr-defined]
     return result
+
+
+def weak_reference(tensor: torch.Tensor) -> torch.Tensor:
+    """Another npu tensor over the memory of `tensor`, which does not keep that memory.
+
+    Once it is free the bytes are poison; those of a graph's pool belong to the pool.
+    """
+    block = block_of(tensor)
+    block.watched = True
+    whole = _relabel(block.base, _EXTENSION_DEVICE | block.index << 32)
+    storage = whole.untyped_storage()
+    storage.npu_block = block  # type: ignore[attr-defined]
+    result = _empty((0,), dtype=tensor.dtype, device=tensor.device)
+    return _set_geometry(
+        _CPU_KEYS, result, storage, tensor.storage_offset(), tensor.shape, tensor.stride()
+    )
 
 
 def poisoned(

@@ -66,10 +66,11 @@ class GraphPool:
         self.device.reserved += size
         return memory
 
-    def give_back(self, key: tuple[int, int], memory: torch.Tensor) -> None:
-        """Make the memory of a dead tensor available again."""
+    def give_back(self, key: tuple[int, int], memory: torch.Tensor) -> bool:
+        """Make the memory of a dead tensor available again; False where the pool has gone."""
         if self.graphs:
             self._free.setdefault(key, []).append(memory)
+        return bool(self.graphs)
 
     def enter(self, stream: StreamState, memory: Mapping[int, int]) -> None:
         """The next operation of `stream` is a replay that uses `memory` (address -> bytes).
@@ -149,4 +150,4 @@ class PoolSlot:
         self.memory = memory
 
     def release(self, block: Block) -> None:
-        self.pool.give_back(self.key, self.memory)
+        block.freed = not self.pool.give_back(self.key, self.memory)

@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-import torch
-
 from kernels_npu.sim.device import npu_module, npu_resources
 from kernels_npu.sim.device.collectives import ProcessGroupHCCL
 from kernels_npu.sim.device.errors import NotSimulatedError
 from kernels_npu.sim.device.graph import NPUGraph
+from kernels_npu.sim.device.memory import weak_reference
 from kernels_npu.sim.device.task_groups import _NPUTaskGroupHandle
-
-
-def weak_ref_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """Another tensor over the memory of `tensor`.
-
-    torch_npu's does not keep that memory; this one does, so that a pool gives it to no other graph
-    while the reference lives.
-    """
-    return tensor.detach()
 
 
 def register_atb_extensions() -> None:
@@ -39,7 +29,7 @@ def _refusing(name: str, fix: str) -> type:
 _ALLOCATORS = "leave the device's own allocator in place; vLLM: without sleep mode"
 SUBMODULES: Mapping[str, Mapping[str, Any]] = {
     "torch_npu._C": {
-        "_weak_ref_tensor": weak_ref_tensor,
+        "_weak_ref_tensor": weak_reference,
         "_NPUTaskGroupHandle": _NPUTaskGroupHandle,
         "_NPUGraph": NPUGraph,
     },

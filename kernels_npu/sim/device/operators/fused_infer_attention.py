@@ -1,4 +1,12 @@
-"""`npu_fused_infer_attention_score` in the layout TND: prefill, chunked prefill and decode."""
+"""`npu_fused_infer_attention_score` in the layout TND: prefill, chunked prefill and decode.
+
+Sources. The sparse modes, CANN's page on sparseMode: 3 and 4 count from the lower right corner, and
+take the compressed mask of 2048 x 2048; its example of mode 7, whose band with nextTokens = -2 has
+to be what is left of a causal mask, says that both ends belong to the band. torch_npu's own test of
+the modes agrees: it hides what is below the diagonal -preTokens - 1 and above nextTokens + 1. So a
+window of W keys, the query's own among them, is preTokens = W - 1. Dtypes, torch_npu's reference:
+float16, bfloat16, int8; float32 is taken here so that hosts can be compared in it.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def expected(x: torch.Tensor) -> torch.Tensor:
 def test_two_replays_at_once_are_found() -> None:
     a, b = inputs()
     pool = torch.npu.graph_pool_handle()
-    (first, _), (second, _) = graph_on(a, pool), graph_on(b, pool)
+    (first, _one), (second, _other) = graph_on(a, pool), graph_on(b, pool)
     torch.npu.synchronize()
     streams = [torch.npu.Stream(), torch.npu.Stream()]
     with torch.npu.stream(streams[0]):

@@ -31,15 +31,6 @@ def test_allocators_can_be_named_and_not_made():
     assert torch.npu.memory.memory_allocated() == torch.npu.memory_allocated()
 
 
-def test_a_weak_reference_sees_the_same_memory():
-    from torch_npu._C import _weak_ref_tensor
-
-    tensor = torch.zeros(2, 3, device="npu")
-    other = _weak_ref_tensor(tensor[1])
-    tensor[1] = 5
-    assert other.eq(5).all() and other.data_ptr() == tensor[1].data_ptr()
-
-
 def test_numbers_of_chips():
     from torch_npu.npu._backends import get_soc_version
 
