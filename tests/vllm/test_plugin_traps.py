@@ -104,6 +104,21 @@ def register():
     from ascend_infer import vllm_plugin
     vllm_plugin.register(), vllm_plugin.register()  # a second load, and a third
 """
+#: A kernel that fails from its launch number {launches} on, as a faulty one does.
+FAILS_IN_THE_MIDDLE = """
+def register():
+    from kernels_npu.sim.machine import CompiledKernel
+    launch, seen = CompiledKernel.launch, []
+
+    def failing(kernel, *arguments, **options):
+        if kernel.func.name == "{name}":
+            seen.append(None)
+            if len(seen) > {launches}:
+                raise RuntimeError("vector core exception, error code is 507035")
+        return launch(kernel, *arguments, **options)
+
+    CompiledKernel.launch = failing
+"""
 
 
 @pytest.fixture
@@ -212,12 +227,27 @@ def test_a_kernel_that_cannot_be_built_leaves_its_layers_to_the_host(
 
 def test_a_kernel_that_cannot_be_built_can_end_the_engine(plugin, ours_fails, prompts):
     variables = {
-        **plugin(CANNOT_BE_BUILT.format(names=["paged_decode_attention"])),
+        **plugin(CANNOT_BE_BUILT.format(names=["rms_norm"])),
         "ASCEND_INFER_VLLM_ON_REFUSAL": "stop",
     }
-    log = ours_fails(FULL, [prompts], variables=variables)
-    assert "AI-VLLM-002: attention cannot be replaced" in log
-    assert "the compiler failed on paged_decode_attention" in log
+    log = ours_fails("eager", [prompts], variables=variables)
+    assert "AI-VLLM-002: rms_norm cannot be replaced" in log
+    assert "the compiler failed on rms_norm" in log
+
+
+@pytest.mark.parametrize(
+    ("mode", "name", "launches"),
+    [("eager", "paged_decode_attention", 1 + 2 * LAYERS), ("PIECEWISE", "rms_norm", 20)],
+)
+def test_a_kernel_that_fails_in_the_middle_ends_generate(
+    mode, name, launches, plugin, ours_fails, prompts
+):
+    """After the trials and the start: no answer for any of the prompts."""
+    printed = ours_fails(
+        mode, [prompts], variables=plugin(FAILS_IN_THE_MIDDLE.format(name=name, launches=launches))
+    )
+    assert "error code is 507035" in printed
+    assert ", in generate" in printed  # of vllm.LLM, in the traceback
 
 
 def test_without_trials_kernels_are_built_where_none_may_be(plugin, ours_fails, prompts):

@@ -1,4 +1,4 @@
-"""Two ranks by vLLM's own executor: each runs our kernels on its own heads."""
+"""Two ranks by vLLM's own executor: each runs our kernels on its own heads, or its own layers."""
 
 from __future__ import annotations
 
@@ -49,3 +49,16 @@ def test_two_ranks_decode_as_one_with_local_heads(
         assert new["replayed_ops"]["hccl.allreduce"] >= 2 * LAYERS * steps
         assert new["task_updates"] == 0
         assert query == [[None, HEADS // RANKS, HEAD_DIM]]
+
+
+def test_two_stages_of_a_pipeline_decode_as_one(ours, stock, prompts):
+    """The counts are those of the first stage, which sends and never samples."""
+    found = ours("FULL_DECODE_ONLY", [prompts], pipeline_parallel_size=RANKS)
+    assert found["tokens"] == [stock]
+    assert found["plugin"]["layers"]["attention"] == {"ascend-infer": LAYERS // RANKS}
+    assert found["plugin"]["layers"]["qk_norm_rope"] == {"ascend-infer": LAYERS // RANKS}
+    serving = found["serving"]
+    replayed = serving["replayed_launches"]["paged_decode_attention"]
+    assert replayed == LAYERS // RANKS * serving["replays"] > 0
+    assert serving["eager_ops"]["hccl.send"] >= serving["replays"]
+    assert serving["task_updates"] == 0

@@ -220,10 +220,10 @@ def weak_reference(tensor: torch.Tensor) -> torch.Tensor:
     whole = _relabel(block.base, _EXTENSION_DEVICE | block.index << 32)
     storage = whole.untyped_storage()
     storage.npu_block = block  # type: ignore[attr-defined]
-    result = _empty((0,), dtype=tensor.dtype, device=tensor.device)
-    return _set_geometry(
-        _CPU_KEYS, result, storage, tensor.storage_offset(), tensor.shape, tensor.stride()
-    )
+    result: torch.Tensor = _empty((0,), dtype=tensor.dtype, device=tensor.device)
+    geometry = (tensor.storage_offset(), tensor.shape, tensor.stride())
+    _set_geometry(_CPU_KEYS, result, storage, *geometry)
+    return result
 
 
 def poisoned(
