@@ -61,8 +61,9 @@ def test_a_known_text_is_served(tmp_path, version, vllm, text_of, counts_as):
         ("0.23.0.post1+dirty", "0.23.0", "0.18.0", "utils.py:f has another text"),
         ("0.23.0", "0.23.0", "", "utils.py:f has another text"),
         ("0.23.1.dev3", "0.23.0", "", "vllm-ascend 0.23.1.dev3 (counts as 0.23.0.post1): utils"),
-        ("0.23.1.dev3", "0.18.0", "0.23.0", "vLLM 0.18.0; vllm-ascend 0.23.1.dev3 (counts as 0.23.0.post1) is for 0.23.0"),
-        ("0.23.0", "0.23.1.dev5+gabc.empty", "0.23.0", "vLLM 0.23.1.dev5+gabc.empty; vllm-ascend 0.23.0 is for 0.23.0"),
+        ("0.23.1.dev3", "0.18.0", "0.23.0", "vLLM 0.18.0; vllm-ascend 0.23.1.dev3 (counts as 0"),
+        ("0.23.1.dev3", "0.18.0", "0.23.0", "(counts as 0.23.0.post1) is for 0.23.0"),
+        ("0.23.0", "0.23.1.dev5+gabc", "0.23.0", "vLLM 0.23.1.dev5+gabc; vllm-ascend 0.23.0 is"),
         ("", "0.23.0", "", "vllm-ascend without a version (counts as 0.23.0.post1): utils"),
         ("", "", "0.23.0", "vLLM without a version; vllm-ascend without a version (counts as"),
         ("0.23.0.post2", "0.23.0", "0.23.0", "0.23.0.post2 is none of 0.18.0, 0.23.0, 0.23.0.p"),
@@ -85,4 +86,5 @@ def test_a_checkout_without_metadata_is_found_by_its_files(tmp_path, monkeypatch
     if host._version(ASCEND.name):
         pytest.skip("vllm-ascend is installed here, with its version")
     assert (found.version, found.package) == ("", package)
+    assert found.label == "vllm-ascend without a version (counts as 0.23.0.post1)"
     assert found.refusal("attention") is None and found.release == "0.23.0.post1"

@@ -42,7 +42,14 @@ def test_a_release_is_what_its_version_says(version, release):
 
 @pytest.mark.parametrize(
     "version",
-    ["", "0.23.1.dev3", "0.23.1.dev3+g1a2b3c4", "0.1.dev1+g1a2b3c4", "0.18.1rc2.dev9", "0.24.0.dev"],
+    [
+        "",
+        "0.23.1.dev3",
+        "0.23.1.dev3+g1a2b3c4",
+        "0.1.dev1+g1a2b3c4",
+        "0.18.1rc2.dev9",
+        "0.24.0.dev",
+    ],
 )
 @pytest.mark.parametrize(
     ("text", "release"),
