@@ -39,6 +39,7 @@ def engine_arguments(folder: Path, mode: str, **changed: Any) -> dict[str, Any]:
         "dtype": "float32",
         "max_model_len": 512,
         "max_num_seqs": 4,
+        "max_num_batched_tokens": 512,
         "num_gpu_blocks_override": 512,
         "seed": 0,
         **graph_mode(mode, (1, 2, 4)),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,11 @@ from typing import Any
 import pytest
 
 from ascend_infer.verification.vllm.engine import Decoded, EngineEnded, Request, run
+from tests.vllm.hosted.preloaded import Preloaded
 
 MISSING = [m for m in ("vllm", "vllm_ascend") if importlib.util.find_spec(m) is None]
 #: The release of vLLM that the suite runs, which is what `scripts/vllm-sim --host` made.
 HOST = "" if MISSING else importlib.metadata.version("vllm").partition("+")[0]
-#: What is run with an older host than that of `scripts/vllm-sim` as well.
-NEWEST_HOST, WITH_OLDER_HOSTS = "0.23.0", ("test_modes", "test_plugin_modes", "test_plugin_traps")
 #: Prompts on both sides of a block of 128, and more than the batch takes at once.
 LENGTHS = (1, 5, 17, 127, 128, 129, 140, 300)
 NEW_TOKENS = 16
@@ -33,8 +33,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.vllm)
             if MISSING:
                 item.add_marker(skip)
-            elif HOST != NEWEST_HOST and item.path.stem not in WITH_OLDER_HOSTS:
-                item.add_marker(pytest.mark.skip(reason=f"not run with vLLM {HOST}"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how much memory a laptop needs for the largest of the processes, all of which ended."""
+    if not MISSING:
+        most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+        terminalreporter.write_line(f"largest process of the host or of a test: {most:.1f} GiB")
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +51,7 @@ def environment() -> dict[str, str]:
         "VLLM_DISABLE_COMPILE_CACHE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # one process to start instead of two
+        "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",  # `collective_rpc` sends functions by pickle
     }
 
 
@@ -77,22 +83,63 @@ def expected(model: Path, prompts: list[list[int]]) -> list[list[int]]:
 
 
 @pytest.fixture(scope="session")
+def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """SmolLM2 with its real weights, in float16, as vLLM loads it."""
+    import torch
+    import vllm_host
+
+    from ascend_infer.model.catalogue import resolve
+    from ascend_infer.model_export import export_model
+
+    vllm_host.autoload()
+    folder = tmp_path_factory.mktemp("exported") / "smollm2"
+    return export_model(resolve("smollm2"), folder, torch.float16)
+
+
+@pytest.fixture(scope="session")
+def preloaded(environment: dict[str, str]) -> Iterator[Preloaded]:
+    """Where engines run that start no process of their own."""
+    process = Preloaded(environment)
+    yield process
+    process.close()
+
+
+@pytest.fixture(scope="session")
 def engine(
-    model: Path, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    model: Path,
+    environment: dict[str, str],
+    preloaded: Preloaded,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[..., Decoded]:
-    """`engine(mode, rounds, **arguments)`: one run of the host; also `sampling` and `variables`."""
+    """`engine(mode, rounds, **arguments)`: one run of the host.
+
+    Beside the arguments of `vllm.LLM`: `variables` of the environment, `sampling`, `new_tokens`,
+    and `alone` for a process that shares nothing with another run.
+    """
     from vllm_host.__main__ import engine_arguments
 
-    def call(mode: str, rounds: list[list[list[int]]], **arguments: Any) -> Decoded:
-        variables, sampling = arguments.pop("variables", {}), arguments.pop("sampling", {})
+    def call(
+        mode: str,
+        rounds: list[list[list[int]]],
+        *,
+        variables: dict[str, str] | None = None,
+        sampling: dict[str, Any] | None = None,
+        new_tokens: int = NEW_TOKENS,
+        alone: bool = False,
+        **arguments: Any,
+    ) -> Decoded:
         request = Request(
             engine=engine_arguments(model, mode, **arguments),
             rounds=rounds,
-            new_tokens=NEW_TOKENS,
-            sampling=sampling,
+            new_tokens=new_tokens,
+            sampling=sampling or {},
         )
         log = tmp_path_factory.mktemp("engine") / "log"
-        return run(request, log, environment={**environment, **variables}, limit_s=ENGINE_LIMIT_S)
+        added = variables or {}
+        if alone:
+            environ = {**environment, **added}
+            return run(request, log, environment=environ, limit_s=ENGINE_LIMIT_S)
+        return preloaded.run(request, log, variables=added, limit_s=ENGINE_LIMIT_S)
 
     return call
 

@@ -62,12 +62,12 @@ def test_prompts_in_chunks(decode, prompts, expected):
 
 
 @pytest.mark.parametrize(
-    "engine",
+    "options",
     [
         {"variables": {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}, "async_scheduling": False},
         {"tensor_parallel_size": 2},
     ],
     ids=["engine in a process of its own, in step", "two ranks"],
 )
-def test_other_ways_to_run_the_engine(engine, decode, prompts, expected):
-    assert decode(MODE, [prompts], **engine)["tokens"] == [expected]
+def test_other_ways_to_run_the_engine(options, decode, prompts, expected):
+    assert decode(MODE, [prompts], alone=True, **options)["tokens"] == [expected]

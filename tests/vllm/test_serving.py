@@ -24,25 +24,13 @@ import pytest
 from tests.vllm.hosted.server import Server, start, wait
 
 psutil = pytest.importorskip("psutil")
+#: One pair of servers for all tests, and the last one ends one of them.
+pytestmark = pytest.mark.xdist_group("servers")
 
 LAYERS, BLOCK = 30, 128
 BLOCKS = 6  # the host keeps one for padding
 TOKEN_BUDGET = 128
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """SmolLM2 as vLLM loads it."""
-    import torch
-    import vllm_host
-
-    from ascend_infer.model.catalogue import resolve
-    from ascend_infer.model_export import export_model
-
-    vllm_host.autoload()  # which the environment of tests switches off; transformers needs it here
-    path = tmp_path_factory.mktemp("served") / "smollm2"
-    return export_model(resolve("smollm2"), path, torch.float16)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,24 +43,24 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def pair(
-    folder: Path, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    smollm2: Path, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Pair]:
     from vllm_host.__main__ import engine_arguments
 
     logs = tmp_path_factory.mktemp("logs")
-    engine = engine_arguments(folder, "FULL_DECODE_ONLY")
+    engine = engine_arguments(smollm2, "FULL_DECODE_ONLY")
     with ExitStack() as stack:
         both = {
             name: stack.enter_context(
                 start(
-                    folder,
+                    smollm2,
                     logs / f"{name}.log",
                     {**environment, "ASCEND_INFER_VLLM_OPS": ops},
                     dtype="float16",
                     max_model_len=512,
                     max_num_seqs=4,
                     max_num_batched_tokens=TOKEN_BUDGET,
-                    num_gpu_blocks_override=BLOCKS,
+                    kv_cache_memory_bytes=BLOCKS * LAYERS * 2 * BLOCK * 3 * 64 * 2,
                     enable_prompt_tokens_details=True,
                     compilation_config=engine["compilation_config"],
                 )
@@ -85,12 +73,12 @@ def pair(
 
 
 @pytest.fixture(scope="module")
-def text(folder: Path) -> list[int]:
+def text(smollm2: Path) -> list[int]:
     """Counting, as tokens: what follows depends on all digits before, and is never a near tie."""
     from transformers import AutoTokenizer
 
     counted = ", ".join(str(i) for i in range(1, 200))
-    tokens: list[int] = AutoTokenizer.from_pretrained(folder)(counted)["input_ids"]
+    tokens: list[int] = AutoTokenizer.from_pretrained(smollm2)(counted)["input_ids"]
     return tokens
 
 
@@ -101,13 +89,13 @@ def chat(server: Server, **options: Any) -> Any:
     )
 
 
-def test_a_chat_request_is_answered_as_transformers_answers_it(pair: Pair, folder: Path):
+def test_a_chat_request_is_answered_as_transformers_answers_it(pair: Pair, smollm2: Path):
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(smollm2)
     prompt = tokenizer.apply_chat_template(QUESTION, add_generation_prompt=True, return_dict=True)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(smollm2, dtype=torch.float32)
     expected = model.generate(
         torch.tensor([prompt["input_ids"]]), max_new_tokens=24, do_sample=False, pad_token_id=2
     )[0, len(prompt["input_ids"]) :].tolist()
