@@ -117,8 +117,8 @@ def _verdict(op: dict[str, Any]) -> str:
 def _notes(found: dict[str, Any]) -> list[str]:
     host = found["host"]
     notes = [
-        f"vLLM {host['vllm'] or 'is not installed'}, {host['name']} "
-        f"{host['version'] or 'is not installed'}; asked in: {found['asked_in']}"
+        f"vLLM {host['vllm'] or 'without a version'}, {host['label']}; asked in: "
+        f"{found['asked_in']}"
     ]
     if not any(op["asked"] for op in found["ops"].values()):
         notes.append("nothing is replaced: set ASCEND_INFER_VLLM_OPS=all")

@@ -83,7 +83,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         type=_ulps,
         metavar="ULPS",
         help="how far a gap between two logits may move, in units in the last place of the dtype "
-        "(default: 3 sqrt(2 layers))",
+        "(default: 4 sqrt(2 layers))",
     )
     options.add_common(parser)
     parser.set_defaults(run=run)

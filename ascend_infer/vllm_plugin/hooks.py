@@ -99,8 +99,8 @@ def _announce(ours: list[str]) -> None:
         return
     host = installed()
     log(
-        f"ascend-infer: {', '.join(ours) or 'nothing'} replaced in {host.kind.name} "
-        f"{host.version} (asked for in {settings.source})"
+        f"ascend-infer: {', '.join(ours) or 'nothing'} replaced in {host.label} "
+        f"(asked for in {settings.source})"
     )
 
 

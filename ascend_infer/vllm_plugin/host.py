@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ascend_infer.vllm_plugin import pins
 from ascend_infer.vllm_plugin.pins import Difference, differences
+from ascend_infer.vllm_plugin.releases import counts_as
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,26 +53,49 @@ class Host:
     vllm: str
     package: Path | None
 
+    @functools.cached_property
+    def release(self) -> str | None:
+        """The pinned release that the host counts as (`releases.counts_as`)."""
+        if self.package is None:
+            return None
+        return counts_as(self.version, pins.pinned()[self.kind.name], self._hashes)
+
+    def _hashes(self) -> dict[str, str | None]:
+        assert self.package is not None
+        depends = pins.DEPENDS[self.kind.name].values()
+        whats = {what for names in depends for what in names}
+        return {what: pins.text_hash(self.package, what) for what in whats}
+
+    @property
+    def label(self) -> str:
+        """Name and version, and what it counts as where that is another."""
+        if self.package is None:
+            return f"{self.kind.name}, not installed"
+        named = f"{self.kind.name} {self.version or 'without a version'}"
+        same = self.release in (None, self.version)
+        return named if same else f"{named} (counts as {self.release})"
+
     def refusal(self, op: str) -> str | None:
         """Why `op` is not replaced in this host; None where it is."""
-        name, supported = self.kind.name, self.kind.supported
+        supported = self.kind.supported
         if self.package is None:
-            return f"{name} is not installed"
-        if self.version not in supported:
-            return f"{name} {self.version} is none of {', '.join(supported)}"
-        if supported[self.version] not in ("", self.vllm.partition("+")[0]):
-            return (
-                f"vLLM {self.vllm or 'is missing'}; {name} {self.version} is for "
-                f"{supported[self.version]}"
-            )
+            return f"{self.kind.name} is not installed"
+        if self.release is None:
+            return f"{self.label} is none of {', '.join(supported)}"
+        wanted = supported[self.release]
+        if wanted not in ("", self.vllm.partition("+")[0]):
+            return f"vLLM {self.vllm or 'without a version'}; {self.label} is for {wanted}"
         found = self.differences(op)
-        return "; ".join(map(str, found)) if found else None
+        if not found:
+            return None
+        texts = "; ".join(map(str, found))
+        return texts if self.release == self.version else f"{self.label}: {texts}"
 
     def differences(self, op: str) -> list[Difference]:
         """What of the host's text `op` does not know."""
-        if self.package is None or self.version not in self.kind.supported:
+        if self.package is None or self.release is None:
             return []
-        return differences(self.package, self.kind.name, self.version, op)
+        return differences(self.package, self.kind.name, self.release, op)
 
 
 @functools.cache

@@ -19,6 +19,8 @@ def report() -> dict[str, Any]:
         "host": {
             "name": host.kind.name,
             "version": host.version,
+            "counts_as": host.release,
+            "label": host.label,
             "vllm": host.vllm,
             "supported": list(host.kind.supported),
         },

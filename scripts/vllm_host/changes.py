@@ -120,6 +120,30 @@ def _leave_patch_of_torchair_out() -> None:
     sys.modules[name] = types.ModuleType(name)
 
 
+def _wait_before_padding() -> None:
+    from vllm_ascend import utils
+
+    register = utils.register_ascend_customop
+
+    @functools.wraps(register)
+    def register_ascend_customop(*args: Any, **kwargs: Any) -> None:
+        # Called once by the worker, whose modules are imported by then and not before.
+        import torch
+        from vllm_ascend.worker.model_runner_v1 import NPUModelRunner
+
+        pad = NPUModelRunner._pad_query_start_loc_for_fia
+
+        @functools.wraps(pad)
+        def pad_after_the_copy(self: Any, *arguments: Any, **options: Any) -> Any:
+            torch.npu.current_stream().synchronize()
+            return pad(self, *arguments, **options)
+
+        NPUModelRunner._pad_query_start_loc_for_fia = pad_after_the_copy
+        register(*args, **kwargs)
+
+    utils.register_ascend_customop = register_ascend_customop
+
+
 def _decide_on_custom_kernels() -> None:
     from vllm_ascend.utils import enable_custom_op
 
@@ -177,6 +201,13 @@ AS_PLUGIN = (
         why="changes torchair, which comes with CANN. An empty module in its place; 0.23 leaves "
         "it out by itself where there is no torchair",
         apply=_leave_patch_of_torchair_out,
+        hosts=("0.18.0",),
+    ),
+    Change(
+        what="vllm_ascend.worker.model_runner_v1.NPUModelRunner._pad_query_start_loc_for_fia",
+        why="0.18 writes into page-locked memory that an asynchronous copy is still reading, which "
+        "the device refuses (AI-STREAM-006), and copies it again: wait first. 0.23 copies once",
+        apply=_wait_before_padding,
         hosts=("0.18.0",),
     ),
     Change(

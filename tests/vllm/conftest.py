@@ -19,6 +19,8 @@ from tests.vllm.hosted.preloaded import Preloaded
 MISSING = [m for m in ("vllm", "vllm_ascend") if importlib.util.find_spec(m) is None]
 #: The release of vLLM that the suite runs, which is what `scripts/vllm-sim --host` made.
 HOST = "" if MISSING else importlib.metadata.version("vllm").partition("+")[0]
+#: What is run with an older host than that of `scripts/vllm-sim` as well.
+NEWEST_HOST, WITH_OLDER_HOSTS = "0.23.0", ("test_modes", "test_plugin_modes", "test_plugin_traps")
 #: Prompts on both sides of a block of 128, and more than the batch takes at once.
 LENGTHS = (1, 5, 17, 127, 128, 129, 140, 300)
 NEW_TOKENS = 16
@@ -33,6 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.vllm)
             if MISSING:
                 item.add_marker(skip)
+            elif HOST != NEWEST_HOST and item.path.stem not in WITH_OLDER_HOSTS:
+                item.add_marker(pytest.mark.skip(reason=f"not run with vLLM {HOST}"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

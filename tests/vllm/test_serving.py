@@ -60,7 +60,7 @@ def pair(
                     max_model_len=512,
                     max_num_seqs=4,
                     max_num_batched_tokens=TOKEN_BUDGET,
-                    kv_cache_memory_bytes=BLOCKS * LAYERS * 2 * BLOCK * 3 * 64 * 2,
+                    num_gpu_blocks_override=BLOCKS,
                     enable_prompt_tokens_details=True,
                     compilation_config=engine["compilation_config"],
                 )

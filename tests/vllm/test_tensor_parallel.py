@@ -30,7 +30,7 @@ def test_two_ranks_decode_as_one_with_local_heads(
         skip_tokenizer_init=True,
         max_model_len=512,
         max_num_seqs=4,
-        kv_cache_memory_bytes=64 << 20,
+        num_gpu_blocks_override=512,
         compilation_config=engine["compilation_config"],
     ) as server:
         before = server.workers("device_counts")

@@ -16,9 +16,9 @@ from ascend_infer.verification.vllm.engine import Decoded
 
 #: Bits of the significand behind the leading one.
 _MANTISSA_BITS = {"float16": 10, "bfloat16": 7, "float32": 23}
-#: Two correct engines were seen to differ by 1.5 (2 layers) and 1.6 (30 layers) times the square
-#: root of the number of rounded additions, two per layer.
-_ROUNDING_FACTOR = 3.0
+#: Two correct engines were seen to differ by 1.5 to 2.1 times the square root of the number of
+#: rounded additions, two per layer: random Qwen3 of 2 layers and SmolLM2 of 30, in both halves.
+_ROUNDING_FACTOR = 4.0
 
 
 def tolerance(layers: int) -> float:

