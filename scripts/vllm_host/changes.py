@@ -23,6 +23,8 @@ WRITTEN_WITH_TORCHAIR = (
     "fuse_allreduce_rms",
     "fuse_muls_add",
 )
+#: NPUs of a host that does not say how many: ranks of a server.
+DEVICES = 8
 _applied: set[str] = set()
 _kept: list[Any] = []
 
@@ -74,11 +76,12 @@ def _enable_device() -> None:
 
 
 def _device_count() -> int:
-    """As many as the device numbers that the host's variable names, and at least two."""
+    """As many as the host's variable names, and at least two; without it, those of one server."""
     import os
 
     visible = os.environ.get("ASCEND_RT_VISIBLE_DEVICES", "")
-    return max(2, len([d for d in visible.split(",") if d.strip()]))
+    named = [device for device in visible.split(",") if device.strip()]
+    return max(2, len(named)) if named else DEVICES
 
 
 def _declare_torchvision() -> None:

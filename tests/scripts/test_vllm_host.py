@@ -147,3 +147,15 @@ def test_a_host_that_ends_without_a_result_is_an_error_with_its_log(monkeypatch,
     assert command.main() == 2
     printed = capsys.readouterr().err
     assert "last line" in printed and "error: vLLM ended without a result: exit code 1" in printed
+
+
+@pytest.mark.parametrize(("named", "count"), [("0,1,2", 3), ("5", 2), ("", 8), (None, 8)])
+def test_as_many_devices_as_the_host_names(named, count, monkeypatch):
+    made = []
+    monkeypatch.setattr(simulated, "enable", lambda device_count: made.append(device_count))
+    monkeypatch.delenv("ASCEND_RT_VISIBLE_DEVICES", raising=False)
+    if named is not None:
+        monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", named)
+    (change,) = (c for c in AT_IMPORT_OF_TORCH if c.what == "torch.npu, torch_npu")
+    change.apply()
+    assert made == [count]
