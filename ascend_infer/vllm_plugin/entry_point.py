@@ -25,7 +25,7 @@ _TIME_LIMIT_S = 60
 _PROBE = """
 import importlib.metadata as metadata, json, sys
 if sys.argv[1] == "command":
-    sys.path[:] = [path for path in sys.path if path]
+    sys.path[:1] = [path for path in sys.path[:1] if path]
 package, group, name, platforms = sys.argv[2:]
 found = {
     "plugins": [],

@@ -267,6 +267,15 @@ def test_a_cache_that_is_reallocated(api: DeviceApi) -> None:
     assert "static tensor value_cache" in report.findings[0].message
 
 
+def test_a_weight_that_nobody_holds_any_more() -> None:
+    """Replaced by an equal one that no runner watches: the values agree until memory is reused."""
+    rig = make_rig(simulated_npu())
+    rig.model.head = rig.model.head.clone()
+    report = findings_of(rig, rounds=1)
+    assert "AI-CAP-026" in codes(report)
+    assert any("which was freed after the capture" in f.message for f in report.findings)
+
+
 # ---------------------------------------------------------------------------- faults of the step
 
 
