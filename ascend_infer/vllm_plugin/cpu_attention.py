@@ -18,6 +18,9 @@ from ascend_infer.vllm_plugin.cpu_cache import cache_reason, halves, prefill, sl
 from ascend_infer.vllm_plugin.decision import decision
 from kernels_npu import ops
 
+#: Counted for a step in which a sequence has more than one token.
+PROMPTS = "prompts, which PyTorch attends"
+
 
 class Impl(CPUAttentionBackendImpl):  # type: ignore[misc]
     """Attention of one layer; the host's, counted with the reason, where ours does not cover it."""
@@ -25,17 +28,18 @@ class Impl(CPUAttentionBackendImpl):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         config = get_current_vllm_config()
-        self._block_size = config.cache_config.block_size
+        self._block_size, self._dtype = config.cache_config.block_size, config.model_config.dtype
         self._cache_is_known = False
         self._reason = (
             static_reason(self, self.logits_soft_cap)
             or _engine_reason(config)
-            or self._trial(config.model_config.dtype, torch.device("cpu"))
+            or self._trial(torch.device("cpu"))
         )
         calls.built("attention", self._reason)
 
-    def _trial(self, dtype: torch.dtype, device: torch.device) -> str | None:
-        heads, head_dim, block_size = self.num_kv_heads, self.head_size, self._block_size
+    def _trial(self, device: torch.device) -> str | None:
+        heads, head_dim = self.num_kv_heads, self.head_size
+        block_size, dtype = self._block_size, self._dtype
         return trial.attention(
             (self.num_heads, heads), head_dim, block_size, self.scale, (dtype, dtype), device
         ) or trial.cache_writes(heads, head_dim, block_size, dtype, device)
@@ -62,7 +66,7 @@ class Impl(CPUAttentionBackendImpl):  # type: ignore[misc]
     def _look_at(self, kv_cache: torch.Tensor) -> None:
         """Leave the layer to the host where its cache is not as expected; nothing is in it yet."""
         self._cache_is_known = True
-        self._reason = cache_reason(kv_cache, self._block_size)
+        self._reason = cache_reason(kv_cache, self._block_size, self._dtype)
         if self._reason is not None:
             decision().refuse("attention", self._reason)
             calls.warn("attention", self._reason)
@@ -82,8 +86,8 @@ class Impl(CPUAttentionBackendImpl):  # type: ignore[misc]
         """See the host: query and output `[tokens, heads, head_dim]`; writes `output`."""
         if attn_metadata is None:  # the host warms up
             return output
-        calls.attended(self._reason)
         if self._reason is not None:
+            calls.attended(self._reason)
             found: torch.Tensor = super().forward(
                 layer,
                 query,
@@ -102,11 +106,15 @@ class Impl(CPUAttentionBackendImpl):  # type: ignore[misc]
         tokens = starts.diff()
         single = (tokens == 1).nonzero().flatten()
         if len(single):
+            calls.attended(None)
             rows = starts[single].long()
             output[rows] = ops.paged_decode_attention(
                 query[rows], keys, values, table[single], seq_lens[single], self.scale
             )
-        for i in (tokens > 1).nonzero().flatten().tolist():
+        prompts = (tokens > 1).nonzero().flatten().tolist()
+        if prompts:
+            calls.attended(PROMPTS)
+        for i in prompts:
             rows = slice(int(starts[i]), int(starts[i + 1]))
             output[rows] = prefill(
                 query[rows], keys, values, table[i], int(seq_lens[i]), self.scale

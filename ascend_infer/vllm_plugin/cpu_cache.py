@@ -31,8 +31,10 @@ def slots_in_halves(slot_mapping: torch.Tensor, block_size: int) -> torch.Tensor
     return torch.where(slot_mapping < 0, -1, slot_mapping + block * block_size).int()
 
 
-def cache_reason(kv_cache: torch.Tensor, block_size: int) -> str | None:
+def cache_reason(kv_cache: torch.Tensor, block_size: int, dtype: torch.dtype) -> str | None:
     """Why a cache that the host has made is not one that the kernels were tried with."""
+    if kv_cache.dtype != dtype:
+        return f"a cache of {kv_cache.dtype}, where {dtype} was tried"
     if kv_cache.shape[2] != block_size:
         return f"cache blocks of {kv_cache.shape[2]}, where {block_size} were tried"
     if not kv_cache.is_contiguous():

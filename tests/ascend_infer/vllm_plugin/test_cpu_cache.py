@@ -75,11 +75,11 @@ def test_a_piece_of_a_prompt_sees_what_came_before_it(data: st.DataObject) -> No
 
 
 def test_an_unexpected_cache_is_the_hosts() -> None:
-    cache = empty_cache()
-    assert cache_reason(cache, BLOCK) is None
-    assert (
-        cache_reason(cache, 2 * BLOCK) == f"cache blocks of {BLOCK}, where {2 * BLOCK} were tried"
-    )
-    assert "strides" in str(cache_reason(cache.transpose(0, 1).contiguous().transpose(0, 1), BLOCK))
-    huge = torch.empty(2**31 // (BLOCK * 64), 1, BLOCK, 64, device="meta")
-    assert "2147483648 elements" in str(cache_reason(huge, BLOCK))
+    cache, half = empty_cache(), torch.float16
+    assert cache_reason(cache, BLOCK, half) is None
+    assert cache_reason(cache, 32, half) == f"cache blocks of {BLOCK}, where 32 were tried"
+    assert "a cache of torch.float16" in str(cache_reason(cache, BLOCK, torch.bfloat16))
+    turned = cache.transpose(0, 1).contiguous().transpose(0, 1)
+    assert "strides" in str(cache_reason(turned, BLOCK, half))
+    huge = torch.empty(2**31 // (BLOCK * 64), 1, BLOCK, 64, device="meta", dtype=half)
+    assert "2147483648 elements" in str(cache_reason(huge, BLOCK, half))
