@@ -20,7 +20,8 @@ MISSING = [m for m in ("vllm", "vllm_ascend") if importlib.util.find_spec(m) is 
 #: The release of vLLM that the suite runs, which is what `scripts/vllm-sim --host` made.
 HOST = "" if MISSING else importlib.metadata.version("vllm").partition("+")[0]
 #: What is run with an older host than that of `scripts/vllm-sim` as well.
-NEWEST_HOST, WITH_OLDER_HOSTS = "0.23.0", ("test_modes", "test_plugin_modes", "test_plugin_traps", "test_scheduling")
+WITH_OLDER_HOSTS = ("test_modes", "test_plugin_modes", "test_plugin_traps", "test_scheduling")
+NEWEST_HOST = "0.23.0"
 #: Prompts on both sides of a block of 128, and more than the batch takes at once.
 LENGTHS = (1, 5, 17, 127, 128, 129, 140, 300)
 NEW_TOKENS = 16
