@@ -79,12 +79,16 @@ def verify_vllm(options: VllmOptions, reporter: Reporter | None = None) -> Check
         )
     planned = rounds(random_prompts(options.lengths, _vocabulary(options)), options.batch)
     logs = Path(tempfile.mkdtemp(prefix="ascend-infer-vllm-logs-"))
-    say.stage("stock vLLM, eager")
-    reference = _reference(options, planned, logs)
     results: list[CheckResult] = []
-    for mode in options.modes:
-        say.stage(f"{options.ops} replaced, {mode}")
-        results += _mode(options, mode, planned, reference, logs)
+    try:
+        say.stage("stock vLLM, eager")
+        reference = _reference(options, planned, logs)
+        for mode in options.modes:
+            say.stage(f"{options.ops} replaced, {mode}")
+            results += _mode(options, mode, planned, reference, logs)
+    except (KeyboardInterrupt, SystemExit):
+        shutil.rmtree(logs, ignore_errors=True)  # who gives up does not ask why it went wrong
+        raise
     passed = all(result.passed for result in results)
     if passed:
         shutil.rmtree(logs, ignore_errors=True)
@@ -108,7 +112,7 @@ def _vocabulary(options: VllmOptions) -> int:
             fix="name a folder with config.json, which `ascend-infer export-model` writes of a "
             "built-in model, or a model that vLLM serves by this name",
         ) from error
-    size = values.get("text_config", values).get("vocab_size")
+    size = (values.get("text_config") or values).get("vocab_size")
     if not isinstance(size, int) or size < 1:
         raise UsageError(
             "AI-MODEL-001",
@@ -191,19 +195,41 @@ def _mode(
             values={"comparison": asdict(compared)},
         )
     ]
-    for op, asked in found.plugin["ops"].items():
-        layers = found.plugin["layers"].get(op, {})
-        if asked["asked"] and (layers or asked["refusal"]):
-            passed = OURS in layers
-            results.append(result(check=op, passed=passed, detail=_built(asked, layers)))
+    results += [result(**values) for values in _served(found.plugin, options.ops)]
     if OURS in found.plugin["layers"].get("attention", {}):
         results.append(result(check="decode attention", **_attended(found)))
     return results
 
 
+def _served(plugin: Mapping[str, Any], ops: str) -> list[dict[str, Any]]:
+    """Whether each operator that was asked for serves, where the model has layers of it.
+
+    An operator that is named serves; of all of them, some do. Without this, an engine into which
+    the plugin was never loaded would be compared with itself.
+    """
+    named = {name.strip() for name in ops.split(",")}
+    asked = {op: of for op, of in plugin["ops"].items() if of["asked"]}
+    checks: list[dict[str, Any]] = []
+    for op, of in asked.items():
+        layers = plugin["layers"].get(op, {})
+        if layers or of["refusal"] or op in named:
+            checks.append({"check": op, "passed": OURS in layers, "detail": _built(of, layers)})
+    if asked and not plugin["hooks_installed"]:
+        checks = [_failed_plugin("vLLM has not loaded it: see `ascend-infer vllm status`")]
+    elif asked and not checks:
+        checks = [_failed_plugin("no layer of the model has an operator that it replaces")]
+    return checks
+
+
+def _failed_plugin(detail: str) -> dict[str, Any]:
+    return {"check": "plugin", "passed": False, "detail": detail}
+
+
 def _built(asked: Mapping[str, Any], layers: Mapping[str, int]) -> str:
     if asked["refusal"]:
         return f"the host's serves: {asked['refusal']}"
+    if not layers:
+        return "no layer of the model is built with it"
     left = [f"{count} are the host's: {why}" for why, count in layers.items() if why != OURS]
     return "; ".join([f"{layers.get(OURS, 0)} layers are ours", *left])
 

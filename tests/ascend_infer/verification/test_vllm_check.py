@@ -54,7 +54,17 @@ class LLM:
             layers["rms_norm"] = {"the norm has a bias": 2}
         if self.fault == "not called":
             calls.pop("ascend-infer")
-        return [{"ops": ops, "layers": layers, "attention_calls": calls}]
+        loaded = self.fault != "not loaded"
+        if self.fault in ("not loaded", "no layers"):
+            layers, calls = {}, {}
+        return [
+            {
+                "ops": ops,
+                "layers": layers,
+                "attention_calls": calls,
+                "hooks_installed": loaded,
+            }
+        ]
 
     def generate(self, inputs, parameters, use_tqdm):
         return [self._output(i["prompt_token_ids"], parameters) for i in inputs]
@@ -128,6 +138,8 @@ def test_the_same_logits_pass_in_each_mode_and_nothing_is_kept(host, tmp_path):
         ("exits", "serves", "exit code 0"),
         ("refused", "rms_norm", "the host's serves: another text"),
         ("host", "rms_norm", "0 layers are ours; 2 are the host's: the norm has a bias"),
+        ("not loaded", "plugin", "vLLM has not loaded it"),
+        ("no layers", "plugin", "no layer of the model has an operator"),
         ("not called", "decode attention", "0 calls from the host are ours; 4 the host's"),
     ],
 )
@@ -142,6 +154,25 @@ def test_what_goes_wrong_with_our_operators_fails_and_its_log_is_kept(
     printed = json.loads((logs / "FULL.log").read_text().splitlines()[0])
     assert printed["ops"] == "all" and printed["logprobs_mode"] == "raw_logits"
     assert printed["compilation_config"] == {"cudagraph_mode": "FULL"}
+
+
+def test_an_operator_that_is_named_must_serve(host, monkeypatch):
+    monkeypatch.setenv("FAULT", "no layers")
+    report = verify_vllm(asked(host, ops="attention"))
+    (failed,) = [r for r in report.results if not r.passed]
+    assert failed.check == "attention" and "no layer of the model" in failed.detail
+    assert not verify_vllm(asked(host, ops="rms_norm,attention")).passed
+    assert verify_vllm(asked(host, ops="off")).passed
+
+
+def test_who_interrupts_leaves_nothing(host, tmp_path, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(check, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        verify_vllm(asked(host))
+    assert not list((tmp_path / "kept").iterdir())
 
 
 def test_a_host_that_does_not_serve_by_itself_is_an_error(host, monkeypatch):
