@@ -19,7 +19,7 @@ from torch import Tensor
 
 from kernels_npu.sim.device.errors import NotSimulatedError
 from kernels_npu.sim.device.operators.attention import Visibility, attend, pages, spans
-from kernels_npu.sim.device.operators.refusal import refused
+from kernels_npu.sim.device.operators.refusal import refuse_mixed_dtypes, refused
 from kernels_npu.sim.device.operators.whole import WholeOperator
 
 _NAME = "npu_fused_infer_attention_score"
@@ -74,6 +74,7 @@ class Call:
             DeviceError: AI-DEV-015 for what the operator refuses.
         """
         _refuse_missing(options)
+        refuse_mixed_dtypes(_NAME, query=query, key=key, value=value)
         heads = options["num_heads"]
         kv_heads = options["num_key_value_heads"] or heads
         table = options["block_table"]

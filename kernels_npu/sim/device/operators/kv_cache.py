@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from kernels_npu.sim.device.operators.refusal import refused
+from kernels_npu.sim.device.operators.refusal import refuse_mixed_dtypes, refused
 from kernels_npu.sim.device.operators.whole import WholeOperator
 
 _NAME = "_npu_reshape_and_cache"
@@ -19,7 +19,7 @@ def reshape_and_cache(
     to padding and write nothing; of tokens with the same slot the last one stays.
 
     Raises:
-        DeviceError: AI-DEV-015 for shapes that do not fit, or a slot behind the cache.
+        DeviceError: AI-DEV-015 for shapes or dtypes that do not fit, or a slot behind the cache.
     """
     check(key, value, key_cache, value_cache, slot_indices)
     slots = slot_indices.long()
@@ -40,7 +40,8 @@ def reshape_and_cache(
 def check(
     key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_indices: Tensor
 ) -> None:
-    """Refuse shapes that do not fit each other."""
+    """Refuse shapes and dtypes that do not fit each other."""
+    refuse_mixed_dtypes(_NAME, key=key, value=value, key_cache=key_cache, value_cache=value_cache)
     for source, cache, name in ((key, key_cache, "key"), (value, value_cache, "value")):
         if cache.dim() != 4 or source.shape[1:] != cache.shape[2:]:
             raise refused(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from kernels_npu.sim.device.operators.attention import Visibility, attend, pages
-from kernels_npu.sim.device.operators.refusal import refused
+from kernels_npu.sim.device.operators.refusal import refuse_mixed_dtypes, refused
 from kernels_npu.sim.device.operators.whole import WholeOperator
 
 _NAME = "_npu_paged_attention"
@@ -67,6 +67,7 @@ def check(
     workspace: Tensor | None = None,
 ) -> None:
     """Refuse operands that do not fit each other."""
+    refuse_mixed_dtypes(_NAME, query=query, key_cache=key_cache, value_cache=value_cache, out=out)
     if num_heads % num_kv_heads or key_cache.shape[2] != num_kv_heads:
         raise refused(
             _NAME,

@@ -207,6 +207,8 @@ def test_paged_attention_of_atb(torch_npu, dtype):
         torch_npu._npu_paged_attention(**arguments | {"context_lens": lens[:2]})
     with pytest.raises(DeviceError, match=r"AI-DEV-015.*6 heads, 3 kv heads"):
         torch_npu._npu_paged_attention(**arguments | {"num_kv_heads": 3})
+    with pytest.raises(DeviceError, match=r"AI-DEV-015.*key_cache is torch.float64"):
+        torch_npu._npu_paged_attention(**arguments | {"key_cache": cache.key.double().npu()})
 
 
 class Captured:
@@ -279,6 +281,7 @@ def test_what_the_operator_refuses_it_refuses_while_capturing(torch_npu):
         ("atten_mask", None, "sparse_mode=3 with atten_mask None"),
         ("num_key_value_heads", 4, "6 heads and 4 kv heads"),
         ("block_table", case.static["block_table"][:1], "1 rows of the block table"),
+        ("value", case.static["value"].half(), "value is torch.float16"),
     ):
         with pytest.raises(DeviceError, match=f"AI-DEV-015.*{text}.*561002"):
             case.launch([3, 3], **{name: change})

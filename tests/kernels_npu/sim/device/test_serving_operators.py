@@ -107,6 +107,9 @@ def test_tokens_go_to_their_slots_and_padding_nowhere(torch_npu, dtype):
         torch_npu._npu_reshape_and_cache(**arguments | {"slot_indices": index[:5]})
     with pytest.raises(DeviceError, match=r"AI-DEV-015.*does not fit its cache"):
         torch_npu._npu_reshape_and_cache(**arguments | {"value": value[:, :1].npu()})
+    other = torch.bfloat16 if dtype == torch.float16 else torch.float16
+    with pytest.raises(DeviceError, match=rf"AI-DEV-015.*value_cache is {other}"):
+        torch_npu._npu_reshape_and_cache(**arguments | {"value_cache": value_cache.to(other)})
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
