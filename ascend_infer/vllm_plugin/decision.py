@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from ascend_infer.vllm_plugin import calls
@@ -16,7 +17,7 @@ class Decision:
 
     def __init__(self) -> None:
         self.settings: Settings | None = from_environment()
-        self._config_seen = False
+        self._ours: frozenset[str] | None = None  # of the engine that is being built
 
     def learn(self, vllm_config: Any) -> None:
         """Take the switches of a server's configuration where the environment has none."""
@@ -24,6 +25,23 @@ class Decision:
             self.settings is None or self.settings.source != "environment"
         ):
             self.settings = from_config(vllm_config)
+
+    def of_engine(self, vllm_config: Any, ops: Sequence[str]) -> list[str]:
+        """Which of `ops` are ours in the engine that is built next.
+
+        Raises:
+            EnvironmentProblem: AI-VLLM-002, as `replaces`.
+        """
+        self.learn(vllm_config)
+        ours = [op for op in ops if self.replaces(op)]
+        self._ours = frozenset(ours)
+        return ours
+
+    def left_out(self, op: str) -> str | None:
+        """Why a layer is the host's though an earlier engine of this process replaced `op`."""
+        if self._ours is None or op in self._ours:
+            return None
+        return "this engine does not ask for it"
 
     def replaces(self, op: str) -> bool:
         """Whether `op` is ours.

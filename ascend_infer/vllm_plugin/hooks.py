@@ -68,11 +68,19 @@ def decide(vllm_config: Any) -> list[str]:
     Raises:
         EnvironmentProblem: AI-VLLM-002, as `Decision.replaces`.
     """
-    decision().learn(vllm_config)
-    ours = [op for op in OPS if decision().replaces(op)]
+    ours = decision().of_engine(vllm_config, OPS)
+    _forget_backends()
     tell_graphs_apart(vllm_config, REPLACED_KEY, ours)
     _announce(ours)
     return ours
+
+
+def _forget_backends() -> None:
+    """vLLM keeps its choice of a back end for the whole process; this engine may want another."""
+    selector = sys.modules.get("vllm.v1.attention.selector")
+    choose = getattr(selector, "_cached_get_attn_backend", None)
+    if choose is not None:
+        choose.cache_clear()
 
 
 def tell_graphs_apart(vllm_config: Any, key: str, what: list[str]) -> None:

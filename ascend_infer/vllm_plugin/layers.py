@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ascend_infer.vllm_plugin import calls, torch_operators, trial
+from ascend_infer.vllm_plugin.decision import decision
 from kernels_npu import ops
 from kernels_npu.errors import UnsupportedError
 from kernels_npu.requirements import hidden_size
@@ -40,7 +41,7 @@ def _rms_norm(host: Any) -> Any:
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             self.ascend_infer_reason = (
-                _switched_off(self)
+                _switched_off(self, "rms_norm")
                 or rms_norm_reason(self)
                 or trial.rms_norm(
                     self.weight.shape[0],
@@ -68,9 +69,12 @@ def _rms_norm(host: Any) -> Any:
     return AscendInferRMSNorm
 
 
-def _switched_off(layer: Any) -> str | None:
-    """Why vLLM will not call a layer's operator but leave its text to the compiler."""
-    return None if getattr(layer, "enabled", lambda: True)() else "custom_ops switches it off"
+def _switched_off(layer: Any, op: str) -> str | None:
+    """Why this engine will not call `op`, whatever the layer; `custom_ops` may leave a layer's text
+    to the compiler."""
+    if not getattr(layer, "enabled", lambda: True)():
+        return "custom_ops switches it off"
+    return decision().left_out(op)
 
 
 def rms_norm_reason(layer: Any) -> str | None:
@@ -95,7 +99,9 @@ def _rotary(host: Any) -> Any:
     class AscendInferRotaryEmbedding(host):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
-            self.ascend_infer_reason = _switched_off(self) or rotary_reason(self)
+            self.ascend_infer_reason = _switched_off(self, "rotary_embedding") or rotary_reason(
+                self
+            )
             if self.ascend_infer_reason is None:
                 self.ascend_infer_heads = _model_heads()
                 cache = self.cos_sin_cache

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from ascend_infer.vllm_plugin import calls, trial
+from ascend_infer.vllm_plugin.decision import decision
 from ascend_infer.vllm_plugin.layers import rms_norm_reason, rotary_reason
 from kernels_npu import ops
 from kernels_npu.errors import UnsupportedError
@@ -60,7 +61,8 @@ def _deciding(layer: Any) -> Callable[..., None]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         build(self, *args, **kwargs)
         subclass = f"{type(self).__name__} is a layer of its own"
-        self.ascend_infer_reason = reason(self) if type(self) is layer else subclass
+        own = reason(self) if type(self) is layer else subclass
+        self.ascend_infer_reason = decision().left_out(OP) or own
         if self.ascend_infer_reason is None:
             self.ascend_infer_reason = _trial(self)
         calls.built(OP, self.ascend_infer_reason)

@@ -15,6 +15,8 @@ from kernels_npu.errors import UsageError
 OPS = ("rms_norm", "rotary_embedding", "qk_norm_rope", "attention")
 OPS_VARIABLE = "ASCEND_INFER_VLLM_OPS"
 REFUSAL_VARIABLE = "ASCEND_INFER_VLLM_ON_REFUSAL"
+#: What stands for no operator, where nothing else is named.
+_NOTHING = {"", "off", "none"}
 #: The key in vLLM's `--additional-config`, with `ops` and `on_refusal`.
 CONFIG_KEY = "ascend_infer"
 
@@ -45,17 +47,16 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Settings | 
     """
     if OPS_VARIABLE not in environment:
         return None
-    value = environment[OPS_VARIABLE].strip()
-    names = [] if value in ("", "off", "none") else value.split(",")
     return Settings(
-        ops=_ops(names, OPS_VARIABLE),
+        ops=_ops(environment[OPS_VARIABLE].split(","), OPS_VARIABLE),
         on_refusal=_on_refusal(environment.get(REFUSAL_VARIABLE, "host"), REFUSAL_VARIABLE),
         source="environment",
     )
 
 
-def from_config(vllm_config: Any) -> Settings:
-    """The settings of a server's `additional_config`.
+def from_config(vllm_config: Any, environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of a server's `additional_config`; `on_refusal` is the environment's if it has
+    one.
 
     Raises:
         UsageError: AI-VLLM-001.
@@ -72,13 +73,17 @@ def from_config(vllm_config: Any) -> Settings:
         raise _wrong(f"{where}['ops']", ops, "a list of names")
     return Settings(
         ops=_ops(ops.split(",") if isinstance(ops, str) else ops, f"{where}['ops']"),
-        on_refusal=_on_refusal(given.get("on_refusal", "host"), f"{where}['on_refusal']"),
+        on_refusal=_on_refusal(environment[REFUSAL_VARIABLE], REFUSAL_VARIABLE)
+        if REFUSAL_VARIABLE in environment
+        else _on_refusal(given.get("on_refusal", "host"), f"{where}['on_refusal']"),
         source="additional_config",
     )
 
 
 def _ops(names: list[str], where: str) -> frozenset[str]:
     asked = {name.strip() for name in names}
+    if asked <= _NOTHING:
+        return frozenset()
     unknown = asked - {*OPS, "all"}
     if unknown:
         raise _wrong(where, ",".join(sorted(unknown)), f"off, all, or of {', '.join(OPS)}")

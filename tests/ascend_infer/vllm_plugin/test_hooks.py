@@ -21,6 +21,15 @@ def get_current_vllm_config():
     assert current is not None
     return current
 """,
+    "vllm/v1/__init__.py": "",
+    "vllm/v1/attention/__init__.py": "",
+    "vllm/v1/attention/selector.py": """
+import functools
+@functools.cache
+def _cached_get_attn_backend(kind):
+    from vllm_ascend.platform import NPUPlatform
+    return NPUPlatform.get_attn_backend_cls(None, kind)
+""",
     "vllm/model_executor/__init__.py": "",
     "vllm/model_executor/custom_op.py": "op_registry_oot = {}\n",
     "vllm_ascend/__init__.py": "",
@@ -162,6 +171,33 @@ print(json.dumps([first, table(), config.additional_config.get("ascend_infer_rep
     assert replaces == ["rms_norm", "attention"]
     assert run(body, ASCEND_INFER_VLLM_OPS="rotary_embedding")[0][2] == ["rotary_embedding"]
     assert run(body, ASCEND_INFER_VLLM_OPS="off")[0] == [HOST, NEITHER, None]
+
+
+ENGINES = """
+import vllm.config
+register()
+from vllm_ascend.worker import worker
+from vllm.model_executor.custom_op import op_registry_oot
+from vllm.v1.attention.selector import _cached_get_attn_backend
+found = []
+for ops in (None, "all", ["rms_norm"], "off"):
+    config = SimpleNamespace(additional_config={"ascend_infer": {"ops": ops}} if ops else {})
+    vllm.config.current = config
+    worker.start(config)
+    norm = op_registry_oot["RMSNorm"]()
+    reason = getattr(norm, "ascend_infer_reason", "the host's class")
+    found.append([_cached_get_attn_backend("plain"), reason])
+print(json.dumps(found))
+"""
+
+
+def test_each_engine_of_a_process_has_what_it_asks_for(run: Any) -> None:
+    """vLLM keeps the choice of a back end, and its table of operators, from engine to engine."""
+    tried = "the norm has no weight"  # as far as a norm of this host comes
+    left_out = "this engine does not ask for it"
+    assert run(ENGINES)[0] == [
+        [HOST, "the host's class"], [OURS, tried], [HOST, tried], [HOST, left_out],
+    ]  # fmt: skip
 
 
 QWEN3 = """

@@ -45,6 +45,19 @@ def test_the_environment_names_operators(value: str, ops: set[str]) -> None:
     assert settings == Settings(ops=frozenset(ops), on_refusal=OnRefusal.STOP, source="environment")
 
 
+@pytest.mark.parametrize("ops", ["off", "", "none", ["off"], []])
+def test_a_configuration_can_say_off(ops: object) -> None:
+    assert from_config(config({"ops": ops}), {}).ops == frozenset()
+
+
+@pytest.mark.parametrize("said", [{}, {"on_refusal": "host"}])
+def test_the_environments_refusal_wins_over_the_configurations(said: dict[str, str]) -> None:
+    settings = from_config(config({"ops": "all", **said}), {REFUSAL_VARIABLE: "stop"})
+    assert settings.on_refusal is OnRefusal.STOP and settings.source == "additional_config"
+    with pytest.raises(UsageError, match="ASCEND_INFER_VLLM_ON_REFUSAL is 'never'"):
+        from_config(config({"ops": "all", **said}), {REFUSAL_VARIABLE: "never"})
+
+
 @pytest.mark.parametrize("ops", ["all", ["all"], list(OPS), ",".join(OPS)])
 def test_a_configuration_names_operators(ops: object) -> None:
     settings = from_config(config({"ops": ops, "on_refusal": "host"}))
