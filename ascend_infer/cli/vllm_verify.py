@@ -8,8 +8,7 @@ from typing import Any
 
 from ascend_infer.cli import options
 from ascend_infer.verification.vllm.engine import LIMIT_S, MODES
-
-_LENGTHS = (1, 5, 17, 127, 128, 129, 140, 300)
+from ascend_infer.verification.vllm.rounds import LENGTHS
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -60,9 +59,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     extent.add_argument(
         "--prompt-lengths",
         type=options.integer_list(1),
-        default=_LENGTHS,
+        default=LENGTHS,
         metavar="N,N",
-        help=f"tokens of each prompt (default: {','.join(map(str, _LENGTHS))})",
+        help=f"tokens of each prompt (default: {','.join(map(str, LENGTHS))})",
     )
     extent.add_argument(
         "--new-tokens",

@@ -21,11 +21,10 @@ from vllm_ascend.attention.attention_v1 import (
 )
 
 from ascend_infer.vllm_plugin import calls, trial
-from ascend_infer.vllm_plugin.attention_reasons import DTYPES, static_reason
 from ascend_infer.vllm_plugin.decision import decision
+from ascend_infer.vllm_plugin.reasons import DTYPES, attention_reason, unserved
 from ascend_infer.vllm_plugin.stable import StableAddresses
 from kernels_npu import ops
-from kernels_npu.errors import UnsupportedError
 from kernels_npu.requirements import addressable
 
 
@@ -77,7 +76,7 @@ class Impl(AscendAttentionBackendImpl):  # type: ignore[misc]
         bound = inspect.signature(AscendAttentionBackendImpl.__init__).bind(self, *args, **kwargs)
         # Which vllm-ascend 0.18 takes and does not keep.
         self.kv_sharing_target_layer_name = bound.arguments["kv_sharing_target_layer_name"]
-        self._reason = static_reason(self, bound.arguments.get("logits_soft_cap"))
+        self._reason = attention_reason(self, bound.arguments.get("logits_soft_cap"))
         self._block_size = 0
         if self._reason is not None:
             calls.built("attention", self._reason)
@@ -125,18 +124,14 @@ class Impl(AscendAttentionBackendImpl):  # type: ignore[misc]
 
     def _cache_reason(self) -> str | None:
         """Why the kernel does not serve the cache that the host has made."""
-        block_size = self.key_cache.shape[1]
-        if block_size != self._block_size:
-            reason = f"cache blocks of {block_size}, where {self._block_size or 'none'} were tried"
-        else:
-            try:
-                addressable("attention", key_cache=self.key_cache)
-            except UnsupportedError as error:
-                reason = str(error.what)
-            else:
-                return None
-        decision().refuse("attention", reason)
-        calls.warn("attention", reason)
+        found, tried = self.key_cache.shape[1], self._block_size
+        reason = (
+            f"cache blocks of {found}, where {tried or 'none'} were tried"
+            if found != tried
+            else unserved(addressable, "attention", key_cache=self.key_cache)
+        )
+        if reason is not None:
+            decision().refuse("attention", reason)
         return reason
 
     def _decode(self, query: torch.Tensor, metadata: Any, output: torch.Tensor) -> None:

@@ -13,9 +13,9 @@ from vllm.config import get_current_vllm_config
 from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend, CPUAttentionBackendImpl
 
 from ascend_infer.vllm_plugin import calls, trial
-from ascend_infer.vllm_plugin.attention_reasons import DTYPES, static_reason
 from ascend_infer.vllm_plugin.cpu_cache import cache_reason, halves, prefill, slots_in_halves
 from ascend_infer.vllm_plugin.decision import decision
+from ascend_infer.vllm_plugin.reasons import DTYPES, attention_reason, first_true
 from kernels_npu import ops
 
 #: Counted for a step in which a sequence has more than one token.
@@ -31,7 +31,7 @@ class Impl(CPUAttentionBackendImpl):  # type: ignore[misc]
         self._block_size, self._dtype = config.cache_config.block_size, config.model_config.dtype
         self._cache_is_known = False
         self._reason = (
-            static_reason(self, self.logits_soft_cap)
+            attention_reason(self, self.logits_soft_cap)
             or _engine_reason(config)
             or self._trial(torch.device("cpu"))
         )
@@ -69,7 +69,6 @@ class Impl(CPUAttentionBackendImpl):  # type: ignore[misc]
         self._reason = cache_reason(kv_cache, self._block_size, self._dtype)
         if self._reason is not None:
             decision().refuse("attention", self._reason)
-            calls.warn("attention", self._reason)
 
     def forward(
         self,
@@ -124,12 +123,13 @@ class Impl(CPUAttentionBackendImpl):  # type: ignore[misc]
 
 def _engine_reason(config: Any) -> str | None:
     """Why no layer of an engine is ours."""
-    unusual = (
-        (config.model_config.dtype not in DTYPES, f"query of {config.model_config.dtype}"),
-        (config.speculative_config is not None, "speculative decoding"),
-        (config.kv_transfer_config is not None, "a cache that another engine reads or writes"),
+    return first_true(
+        (
+            (config.model_config.dtype not in DTYPES, f"query of {config.model_config.dtype}"),
+            (config.speculative_config is not None, "speculative decoding"),
+            (config.kv_transfer_config is not None, "a cache that another engine reads or writes"),
+        )
     )
-    return next((what for applies, what in unusual if applies), None)
 
 
 class Backend(CPUAttentionBackend):  # type: ignore[misc]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from kernels_npu.errors import UnsupportedError
+from ascend_infer.vllm_plugin.reasons import unserved
 from kernels_npu.requirements import addressable
 
 
@@ -39,11 +39,7 @@ def cache_reason(kv_cache: torch.Tensor, block_size: int, dtype: torch.dtype) ->
         return f"cache blocks of {kv_cache.shape[2]}, where {block_size} were tried"
     if not kv_cache.is_contiguous():
         return f"a cache with strides {list(kv_cache.stride())}"
-    try:
-        addressable("attention", kv_cache=kv_cache)
-    except UnsupportedError as error:
-        return str(error.what)
-    return None
+    return unserved(addressable, "attention", kv_cache=kv_cache)
 
 
 def prefill(

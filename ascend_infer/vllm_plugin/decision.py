@@ -57,11 +57,10 @@ class Decision:
         if reason is None:
             return True
         self.refuse(op, reason)
-        calls.warn(op, reason)
         return False
 
     def refuse(self, op: str, reason: str, cause: BaseException | None = None) -> None:
-        """End the process where the host's operator must not stand in for `op`.
+        """Leave `op` to the host, loudly, or end the process where it must not stand in.
 
         Raises:
             EnvironmentProblem: AI-VLLM-002 where `on_refusal` is "stop".
@@ -74,6 +73,7 @@ class Decision:
                 fix=f"mend that, or leave {op} out of what is asked for, "
                 "or let the host's serve: on_refusal=host",
             ) from cause
+        calls.warn(op, reason)
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from ascend_infer.kv_contract import KVContract
@@ -33,6 +34,4 @@ def contract_of(vllm_config: Any) -> KVContract:
 
 def worker_contract(worker: Any) -> dict[str, Any]:
     """`contract_of` in a worker, JSON-ready: `llm.collective_rpc(worker_contract)`."""
-    import dataclasses
-
     return dataclasses.asdict(contract_of(worker.vllm_config))

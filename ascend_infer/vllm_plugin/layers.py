@@ -13,13 +13,9 @@ import torch
 
 from ascend_infer.vllm_plugin import calls, torch_operators, trial
 from ascend_infer.vllm_plugin.decision import decision
+from ascend_infer.vllm_plugin.reasons import DTYPES, unserved
 from kernels_npu import ops
-from kernels_npu.errors import UnsupportedError
-from kernels_npu.requirements import hidden_size
-
-_DTYPES = (torch.float16, torch.bfloat16)
-#: The elements that a rotation needs a multiple of, by style: half split and interleaved.
-_STEPS = {True: 32, False: 16}
+from kernels_npu.requirements import hidden_size, rotated_heads
 
 
 def replace(names: Iterable[str]) -> None:
@@ -86,13 +82,9 @@ def rms_norm_reason(layer: Any) -> str | None:
     weight = getattr(layer, "weight", None)
     if weight is None or not getattr(layer, "has_weight", True):
         return "the norm has no weight"
-    if weight.dtype not in _DTYPES:
+    if weight.dtype not in DTYPES:
         return f"the weight is {weight.dtype}"
-    try:
-        hidden_size("rms_norm", weight.shape[0])
-    except UnsupportedError as error:
-        return str(error.what)
-    return None
+    return unserved(hidden_size, "rms_norm", weight.shape[0])
 
 
 def _rotary(host: Any) -> Any:
@@ -157,13 +149,16 @@ def _as_tried(layer: Any, positions: torch.Tensor, query: torch.Tensor, key: tor
 
 def rotary_reason(layer: Any) -> str | None:
     """Why a layer keeps the host's rotary embedding; None where ours serves."""
-    if layer.dtype not in _DTYPES:
+    if layer.dtype not in DTYPES:
         return f"the heads are {layer.dtype}"
     if getattr(layer, "use_mtp", False):
         return "drafts of multi-token prediction gather their positions"
-    step = _STEPS[bool(layer.is_neox_style)]
-    if layer.rotary_dim % step:
-        return f"{layer.rotary_dim} rotated elements are not a multiple of {step}"
-    if layer.head_size % 16 or layer.head_size > 256:
-        return f"heads of {layer.head_size} elements are not a multiple of 16 up to 256"
-    return None
+    # How many heads it will rotate a layer does not know; the trial and each call look at them.
+    return unserved(
+        rotated_heads,
+        "rotary_embedding",
+        {},
+        layer.head_size,
+        layer.cos_sin_cache,
+        not layer.is_neox_style,
+    )

@@ -17,8 +17,8 @@ import torch
 from ascend_infer.vllm_plugin import calls, trial
 from ascend_infer.vllm_plugin.decision import decision
 from ascend_infer.vllm_plugin.layers import rms_norm_reason, rotary_reason
+from ascend_infer.vllm_plugin.reasons import unserved
 from kernels_npu import ops
-from kernels_npu.errors import UnsupportedError
 from kernels_npu.requirements import rotated_heads
 
 OP = "qk_norm_rope"
@@ -122,11 +122,12 @@ def reason(layer: Any) -> str | None:
     if cache.dtype not in (q_norm.weight.dtype, torch.float32):
         return f"the cache of angles is {cache.dtype}"
     heads = {"query": layer.num_heads, "key": layer.num_kv_heads}
-    try:
-        rotated_heads("split_qkv_rmsnorm_rope", heads, layer.head_dim, cache, False)
-    except UnsupportedError as error:
-        return str(error.what)
-    return rms_norm_reason(q_norm) or rms_norm_reason(k_norm) or rotary_reason(rotary)
+    return (
+        unserved(rotated_heads, "split_qkv_rmsnorm_rope", heads, layer.head_dim, cache, False)
+        or rms_norm_reason(q_norm)
+        or rms_norm_reason(k_norm)
+        or rotary_reason(rotary)
+    )
 
 
 def _is_plain(layer: Any, key: str) -> bool:

@@ -148,7 +148,7 @@ def _attributes_are_kept(package: Package) -> str:
 def _read_by_ours() -> set[str]:
     """What our implementation, and the choice whether it serves, read of the host's."""
     texts = [file.read_text(encoding="utf-8") for file in sorted((ROOT / PLUGIN).glob("*.py"))]
-    reasons = [node for text in texts if (node := pins.definition_node(text, "static_reason"))]
+    reasons = [node for text in texts if (node := pins.definition_node(text, "attention_reason"))]
     ours = pins.definition_node((ROOT / PLUGIN / "attention.py").read_text("utf-8"), "Impl")
     assert ours is not None and reasons
     read = _attributes(ours, "self", ast.Load).union(

@@ -13,11 +13,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from ascend_infer.cli.options import integer_list
 from ascend_infer.verification.vllm.engine import MODES, EngineEnded, Request, graph_mode, run
+from ascend_infer.verification.vllm.rounds import LENGTHS
 from vllm_host import tiny_model
 from vllm_host.changes import AS_PLUGIN, AT_IMPORT_OF_TORCH
 
 _LIMIT_S = 300.0
+_MAX_MODEL_LEN, _MAX_NEW_TOKENS = 512, 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +40,7 @@ def engine_arguments(folder: Path, mode: str, **changed: Any) -> dict[str, Any]:
         "model": str(folder),
         "skip_tokenizer_init": True,
         "dtype": "float32",
-        "max_model_len": 512,
+        "max_model_len": _MAX_MODEL_LEN,
         "max_num_seqs": 4,
         "max_num_batched_tokens": 512,
         "num_gpu_blocks_override": 512,
@@ -96,6 +99,7 @@ def _compare(
 
 
 def _options() -> argparse.Namespace:
+    longest = _MAX_MODEL_LEN - _MAX_NEW_TOKENS
     parser = argparse.ArgumentParser(
         prog="scripts/vllm-sim",
         description="Decode with stock vllm-ascend on the simulated NPU, a process per mode, and "
@@ -106,30 +110,29 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--prompt-lengths",
-        type=_lengths,
-        default=[1, 5, 17, 127, 128, 129, 140, 300],
+        type=integer_list(1),
+        default=LENGTHS,
         metavar="N,N",
-        help="tokens of each prompt, up to 450 (default: 1,5,17,127,128,129,140,300)",
+        help=f"tokens of each prompt, up to {longest} (default: {','.join(map(str, LENGTHS))})",
     )
-    parser.add_argument("--new-tokens", type=int, default=16, choices=range(1, 33), metavar="N")
+    parser.add_argument(
+        "--new-tokens",
+        type=int,
+        default=16,
+        choices=range(1, _MAX_NEW_TOKENS + 1),
+        metavar="N",
+        help=f"to decode after each prompt, up to {_MAX_NEW_TOKENS} (default: 16)",
+    )
     parser.add_argument("--dtype", default="float32", choices=("float32", "float16", "bfloat16"))
     parser.add_argument(
         "--changes", action="store_true", help="list what differs from a host with an NPU, and end"
     )
     parser.add_argument("--json", action="store_true", help="the result as JSON")
     options = parser.parse_args()
+    if max(options.prompt_lengths) > longest:
+        parser.error(f"--prompt-lengths: {max(options.prompt_lengths)} is more than {longest}")
     options.modes = options.modes or list(MODES)
     return options
-
-
-def _lengths(text: str) -> list[int]:
-    try:
-        lengths = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers") from None
-    if not all(1 <= n <= 450 for n in lengths):
-        raise argparse.ArgumentTypeError(f"{text!r}: each length is from 1 to 450")
-    return lengths
 
 
 def _print_changes(*, as_json: bool) -> None:

@@ -149,6 +149,14 @@ def test_a_host_that_ends_without_a_result_is_an_error_with_its_log(monkeypatch,
     assert "last line" in printed and "error: vLLM ended without a result: exit code 1" in printed
 
 
+@pytest.mark.parametrize("lengths", ["0", "1,481", "x", ","])
+def test_lengths_that_no_engine_takes_are_wrong_use(lengths, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["vllm-sim", "--prompt-lengths", lengths])
+    with pytest.raises(SystemExit, match="2"):
+        command.main()
+    assert "--prompt-lengths" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("named", "count"), [("0,1,2", 3), ("5", 2), ("", 8), (None, 8)])
 def test_as_many_devices_as_the_host_names(named, count, monkeypatch):
     made = []

@@ -6,6 +6,11 @@ host is off. A host that is off by so much may prefer a token to another that is
 more likely, and so may ours: a token that is not the stock host's, or that follows such a one,
 must be the likeliest in float32 up to that. Everything else is an error, as is a log probability
 of ours that is off by more.
+
+`ascend_infer.verification.vllm.compare` cannot say so much: it has nothing but the two engines, as
+on a host whose model is too large for a third computation. It takes the stock one for right, allows
+a fixed number of ulps, and ends with a sequence where the first token differs. Here the stock host
+is judged too, by as much as it is really off, and each token behind a tie in its own context.
 """
 
 from __future__ import annotations

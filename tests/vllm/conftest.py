@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ascend_infer.verification.vllm.engine import Decoded, EngineEnded, Request, run
+from ascend_infer.verification.vllm.rounds import LENGTHS
 from tests.vllm.hosted.preloaded import Preloaded
 
 MISSING = [m for m in ("vllm", "vllm_ascend") if importlib.util.find_spec(m) is None]
@@ -22,8 +23,6 @@ HOST = "" if MISSING else importlib.metadata.version("vllm").partition("+")[0]
 #: What is run with an older host than that of `scripts/vllm-sim` as well.
 WITH_OLDER_HOSTS = ("test_modes", "test_plugin_modes", "test_plugin_traps", "test_scheduling")
 NEWEST_HOST = "0.23.0"
-#: Prompts on both sides of a block of 128, and more than the batch takes at once.
-LENGTHS = (1, 5, 17, 127, 128, 129, 140, 300)
 NEW_TOKENS = 16
 ENGINE_LIMIT_S = 300.0
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from ascend_infer.vllm_plugin.calls import OURS
 from tests.vllm.agreement import Reference, compare
 from tests.vllm.conftest import with_plugin
 
-OURS = "ascend-infer"
 MODE = "FULL_AND_PIECEWISE"
 #: Name -> kind and arguments of its configuration, and what serves each operator.
 MODELS: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
+from ascend_infer.vllm_plugin.calls import OURS
 from tests.vllm.conftest import NEW_TOKENS
 from tests.vllm.test_modes import LAYERS, MODES
 
-OURS = "ascend-infer"
 #: Decode steps at least: two batches of four, of which prefill gives each first token.
 STEPS = 2 * (NEW_TOKENS - 1)
 

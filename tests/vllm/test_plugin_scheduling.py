@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ascend_infer.vllm_plugin.calls import OURS
 from tests.vllm.agreement import Reference, compare
 from tests.vllm.conftest import with_plugin
 from tests.vllm.test_modes import LAYERS
-from tests.vllm.test_plugin_modes import OURS
 
 MODE = "FULL_AND_PIECEWISE"
 KERNEL = "paged_decode_attention"

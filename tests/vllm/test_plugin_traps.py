@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from ascend_infer.vllm_plugin.calls import OURS
 from tests.vllm.conftest import ENGINE_LIMIT_S, HOST
-from tests.vllm.test_plugin_modes import LAYERS, OURS
+from tests.vllm.test_modes import LAYERS
 
 FULL = "FULL_DECODE_ONLY"
 #: A plugin of the test's own whose back end differs from ours in one method of the builder.

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from ascend_infer.verification.vllm.engine import graph_mode
+from ascend_infer.verification.vllm.rounds import LENGTHS
 from tests.vllm.agreement import Reference, compare
-from tests.vllm.conftest import LENGTHS, with_plugin
+from tests.vllm.conftest import with_plugin
 from tests.vllm.test_modes import MODES
 
 LAYERS, BLOCK, BLOCKS = 30, 128, 6  # the host keeps one block for padding

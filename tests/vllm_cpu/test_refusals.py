@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ascend_infer.verification.vllm.engine import Decoded, EngineEnded
-from tests.vllm_cpu.conftest import LAYERS, OURS
+from ascend_infer.vllm_plugin.calls import OURS
+from tests.vllm_cpu.conftest import LAYERS
 
 #: A plugin of the test's own, loaded before ours, which makes any text another one.
 OTHER_TEXT = """

@@ -6,7 +6,6 @@ configuration in module globals, hence a process per engine.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import sys
@@ -91,10 +90,9 @@ def take_counts(worker: object) -> dict[str, Any] | None:
         return None
     from kernels_npu.sim.device import counters
 
-    snapshot = counters.snapshot()
+    found = counters.snapshot().to_dict()
     counters.reset()
-    values = {f.name: getattr(snapshot, f.name) for f in dataclasses.fields(snapshot)}
-    return {k: v if isinstance(v, int) else dict(v) for k, v in values.items()}
+    return found
 
 
 if __name__ == "__main__":

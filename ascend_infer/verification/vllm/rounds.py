@@ -5,6 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+#: Prompts on both sides of a block of 128 tokens, and of more than one block.
+LENGTHS = (1, 5, 17, 127, 128, 129, 140, 300)
+
 
 def random_prompts(lengths: Sequence[int], vocabulary: int, seed: int = 0) -> list[list[int]]:
     """A prompt of random token ids per length, the same for the same seed."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,11 @@ class Snapshot:
     def launches(self) -> dict[str, int]:
         """Kernel name -> launches, eager and replayed together."""
         return dict(Counter(self.eager_launches) + Counter(self.replayed_launches))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready fields."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {k: v if isinstance(v, int) else dict(v) for k, v in values.items()}
 
 
 class _Counters:

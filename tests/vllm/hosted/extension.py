@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from ascend_infer.vllm_plugin.worker_extension import StatusExtension
@@ -17,9 +16,7 @@ class TestExtension(StatusExtension):
         """What the simulated device of this worker executed since it started."""
         from kernels_npu.sim.device import counters
 
-        found = counters.snapshot()
-        values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
-        return {k: v if isinstance(v, int) else dict(v) for k, v in values.items()}
+        return counters.snapshot().to_dict()
 
     def query_shapes(self, name: str) -> list[list[int | None]]:
         """Shape of the first parameter of each kernel `name` that was launched; None: dynamic."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -32,7 +33,10 @@ def test_output_is_allocated_and_symbolic_dimensions_bound(rows):
     c = scaled_sum(COLUMNS)(a, b)
     assert c.shape == (rows, COLUMNS) and c.is_npu
     torch.testing.assert_close(c.cpu(), a.cpu() + b.cpu(), rtol=0, atol=0)
-    assert counters.snapshot().eager_launches == {"scaled_sum": 1}
+    found = counters.snapshot()
+    assert found.eager_launches == {"scaled_sum": 1}
+    as_json = json.loads(json.dumps(found.to_dict()))
+    assert as_json["eager_launches"] == {"scaled_sum": 1} and as_json["replays"] == 0
 
 
 def test_extra_arguments_are_ignored():
