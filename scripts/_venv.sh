@@ -14,6 +14,7 @@ ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 VENV="$ROOT/.venv"
 PINS="$ROOT/constraints/tested.txt"
 INSTALL_LOG="$VENV/install.log"
+OLDEST_PYTHON=10 NEWEST_PYTHON=14 # 3.15 has a standard-library package called profiling, as this project has
 
 if [[ -t 1 && -z "${NO_COLOR:-}" ]]; then
     BOLD=$'\e[1m' GREEN=$'\e[32m' RED=$'\e[31m' DIM=$'\e[2m' PLAIN=$'\e[0m'
@@ -23,12 +24,13 @@ fi
 
 say() { printf '%s\n' "$*"; }
 heading() { printf '\n%s%s%s\n' "$BOLD" "$*" "$PLAIN"; }
+# The status 2 is everywhere that of what could not be tried, 1 that of what was tried and failed.
 die() {
     printf '%serror:%s %s\n' "$RED" "$PLAIN" "$1" >&2
     shift
     local line
     for line in "$@"; do printf '       %s\n' "$line" >&2; done
-    exit 1
+    exit 2
 }
 
 # run_step TITLE LOG COMMAND...: one line with the time it took; on a terminal also what it does right now.
@@ -59,13 +61,13 @@ run_step() {
 }
 
 is_suitable() {
-    "$1" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 15))' >/dev/null 2>&1
+    "$1" -c "import sys; sys.exit(not (3, $OLDEST_PYTHON) <= sys.version_info < (3, $NEWEST_PYTHON + 1))" >/dev/null 2>&1
 }
 
 find_python() {
-    local candidate
+    local candidate needed="Python 3.$OLDEST_PYTHON to 3.$NEWEST_PYTHON"
     if [[ -n "${PYTHON:-}" ]]; then
-        is_suitable "$PYTHON" || die "PYTHON=$PYTHON is $("$PYTHON" -V 2>&1), and Python 3.10 to 3.14 is needed"
+        is_suitable "$PYTHON" || die "PYTHON=$PYTHON is $("$PYTHON" -V 2>/dev/null || echo 'no Python'), and $needed is needed"
         printf '%s' "$PYTHON"
         return
     fi
@@ -75,9 +77,14 @@ find_python() {
             return
         fi
     done
-    die "no Python 3.10 to 3.14 on PATH; python3 is $(python3 -V 2>&1 || true)" \
-        "Install one, or name it: PYTHON=/usr/bin/python3.12 scripts/$(basename "$0")." \
-        "3.15 is excluded because its standard library has a package called profiling, as this project has."
+    die "no $needed on PATH; python3 is $(python3 -V 2>&1 || true)" \
+        "Install one, or name it: PYTHON=/usr/bin/python3.$NEWEST_PYTHON scripts/$(basename "$0")"
+}
+
+# Nothing there, another Python, left without pip by an interrupted call, or with a CUDA torch where an index is named.
+needs_venv() {
+    [[ ! -x "$VENV/bin/python" ]] || ! is_suitable "$VENV/bin/python" || ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1 ||
+        { [[ -n "${ASCEND_INFER_TORCH_INDEX:-}" ]] && compgen -G "$VENV/lib/python3.*/site-packages/nvidia" >/dev/null; }
 }
 
 make_venv() {
@@ -95,11 +102,15 @@ make_venv() {
     fi
 }
 
+no_index() {
+    grep -qE 'NewConnectionError|Name or service not known|name resolution|No route to host|ProxyError|ConnectTimeout|Network is unreachable|\(from versions: none\)' \
+        "$INSTALL_LOG"
+}
+
 pip_failed() {
     say ""
     tail -n 15 "$INSTALL_LOG" | cut -c 1-200 >&2
-    if grep -qE 'NewConnectionError|Name or service not known|name resolution|No route to host|ProxyError|ConnectTimeout|Network is unreachable|\(from versions: none\)' \
-        "$INSTALL_LOG"; then
+    if no_index; then
         die "pip reached no package index that has the package: this step needs the network (later runs do not)" \
             "Behind a proxy set HTTPS_PROXY; with a mirror, pip config set global.index-url ADDRESS." \
             "Whole log: $INSTALL_LOG"
@@ -122,11 +133,13 @@ else:
     print("cuda" if cuda else "lean" if "torch" in packages else "present")'
 }
 
+# install_torch [REQUIREMENT]
 install_torch() {
+    local torch="${1:-torch}"
     if [[ -n "${ASCEND_INFER_TORCH_INDEX:-}" ]]; then
-        in_venv install -c "$PINS" --index-url "$ASCEND_INFER_TORCH_INDEX" torch
+        in_venv install -c "$PINS" --index-url "$ASCEND_INFER_TORCH_INDEX" "$torch"
     else
-        in_venv install -c "$PINS" torch
+        in_venv install -c "$PINS" "$torch"
     fi
 }
 
@@ -138,6 +151,25 @@ check_torch_size() {
     local free_kb
     free_kb="$(df -Pk "$VENV" | awk 'NR == 2 { print $4 }')"
     ((free_kb > 12 * 1024 * 1024)) || die "only $((free_kb / 1024)) MB are free, too few for the CUDA build of torch"
+}
+
+# take_host ARGUMENTS...: HOST_RELEASE is the value of `--host` among them, REST what is left; nothing after -- is looked at.
+take_host() {
+    REST=()
+    while (($# > 0)); do
+        case "$1" in
+            --) break ;;
+            --host=*) HOST_RELEASE="${1#*=}" ;;
+            --host)
+                (($# > 1)) || die "no release after --host"
+                HOST_RELEASE="$2"
+                shift
+                ;;
+            *) REST+=("$1") ;;
+        esac
+        shift
+    done
+    REST+=("$@")
 }
 
 fingerprint() {
@@ -154,8 +186,8 @@ ensure_venv() {
         return 0
     fi
     heading "Installing into .venv (extras: $extras)"
-    if [[ ! -x "$VENV/bin/python" ]] || ! is_suitable "$VENV/bin/python" || ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
-        python="$(find_python)" || exit 1
+    if needs_venv; then
+        python="$(find_python)" || exit
         mkdir -p "$VENV"
         make_venv "$python" || die "making $VENV with $python failed"
     fi

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
+import os
 from collections.abc import Sequence
 from typing import Any
 
 from ascend_infer.vllm_plugin import calls
-from ascend_infer.vllm_plugin.host import installed
+from ascend_infer.vllm_plugin.host import ASCEND, installed
 from ascend_infer.vllm_plugin.settings import OnRefusal, Settings, from_config, from_environment
 from kernels_npu.errors import EnvironmentProblem
 
@@ -79,7 +81,31 @@ class Decision:
 @functools.cache
 def refusal(op: str) -> str | None:
     """Why this host's `op` is not replaced."""
-    return installed().refusal(op)
+    return installed().refusal(op) or dialect_refusal()
+
+
+@functools.cache
+def dialect_refusal() -> str | None:
+    """Why no kernel can be built on this NPU, by the files of tilelang; None off an NPU."""
+    try:
+        importlib.metadata.version("torch_npu")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    from kernels_npu import dialect  # what is not asked for imports nothing
+    from kernels_npu.dialect import installation
+
+    if installed().kind is not ASCEND or dialect.device_is_simulated():
+        return None
+    found = installation.installed()
+    wish = os.environ.get(dialect.VARIABLE, "auto")
+    try:
+        chosen = dialect.choose(found, wish, simulated=False)
+    except EnvironmentProblem as error:
+        return str(error).splitlines()[0]
+    if chosen == "adapter":
+        return None
+    asked = f", {dialect.VARIABLE}={wish}" if wish != "auto" else ""
+    return f"{found}{asked}; kernels on an NPU are built with tilelang-ascend"
 
 
 @functools.cache

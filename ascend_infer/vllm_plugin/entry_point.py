@@ -19,7 +19,7 @@ PACKAGE = "ascend-infer"
 GROUP, NAME = "vllm.general_plugins", "ascend_infer"
 PLATFORM_GROUP, PLATFORM = "vllm.platform_plugins", "ascend"
 PLUGINS_VARIABLE = "VLLM_PLUGINS"
-_FIX = "pip install ascend-infer in the environment of vLLM"
+_FIX = "pip install -e FOLDER, that of ascend-infer, in the environment of vLLM"
 _TIME_LIMIT_S = 60
 #: What vLLM does with a group, up to the call; the platform is only looked for.
 _PROBE = """

@@ -10,9 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
+from ascend_infer.cli import output
 from ascend_infer.cli.options import integer_list
 from ascend_infer.verification.vllm.engine import MODES, EngineEnded, Request, graph_mode, run
 from ascend_infer.verification.vllm.rounds import LENGTHS
@@ -141,28 +139,30 @@ def _print_changes(*, as_json: bool) -> None:
         rows = [{"what": c.what, "why": c.why, "hosts": c.hosts} for c in changes]
         print(json.dumps(rows))
         return
-    table = Table("changed in the process", "because", "vLLM")
-    for change in changes:
-        table.add_row(change.what, change.why, ", ".join(change.hosts))
-    Console().print(table)
+    output.print_table(
+        "what differs from a host with an NPU",
+        ("changed in the process", "because", "vLLM"),
+        [(change.what, change.why, ", ".join(change.hosts)) for change in changes],
+    )
 
 
 def _print_runs(runs: list[Run], prompts: int, new_tokens: int) -> None:
-    table = Table(
-        *("mode", "tokens", "captures", "replays", "task groups", "task updates"),
-        title=f"stock vllm-ascend on the simulated NPU: {prompts} prompts, {new_tokens} new tokens",
-        caption="tokens: against transformers in float32. Counts: simulated. No times are.",
+    output.print_table(
+        f"stock vllm-ascend on the simulated NPU: {prompts} prompts, {new_tokens} new tokens",
+        ("mode", "tokens", "captures", "replays", "task groups", "task updates"),
+        [
+            (
+                found.mode,
+                "equal" if found.equal else "DIFFERENT",
+                found.start["captures"],
+                found.serving["replays"],
+                found.start["task_groups"],
+                found.serving["task_updates"],
+            )
+            for found in runs
+        ],
+        note="tokens: against transformers in float32. Counts: simulated. No times are.",
     )
-    for found in runs:
-        table.add_row(
-            found.mode,
-            "equal" if found.equal else "DIFFERENT",
-            str(found.start["captures"]),
-            str(found.serving["replays"]),
-            str(found.start["task_groups"]),
-            str(found.serving["task_updates"]),
-        )
-    Console().print(table)
 
 
 if __name__ == "__main__":

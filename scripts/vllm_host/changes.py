@@ -171,8 +171,8 @@ def _leave_torchair_out() -> None:
 AT_IMPORT_OF_TORCH = (
     Change(
         what="torch.ops.torchvision.nms, qnms",
-        why="the torchvision of package indexes is a CUDA build whose extension does not load "
-        "beside a CPU build of torch; the host imports torchvision and calls neither",
+        why="torchvision is installed without its extension, which loads only beside the build of "
+        "torch that it was made for; the host imports torchvision and calls neither",
         apply=_declare_torchvision,
     ),
     Change(

@@ -49,7 +49,7 @@ def required(situation: Situation) -> Iterator[Finding]:
         name="required packages",
         verdict=BROKEN if absent else OK,
         evidence=f"missing: {', '.join(absent)}" if absent else there,
-        advice="pip install ascend-infer" if absent else "",
+        advice=f"pip install {' '.join(absent)}" if absent else "",
     )
     broken = _broken(situation)
     for name in REQUIRED:
