@@ -16,6 +16,7 @@ from typing import Any
 
 def main() -> None:
     """Read the request, decode, write the result."""
+    os.dup2(1, 2)  # one pipe, so that the log has everything in the order it was printed in
     # `collective_rpc` sends a function to the workers by pickle.
     os.environ["VLLM_ALLOW_INSECURE_SERIALIZATION"] = "1"
     request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))

@@ -15,6 +15,8 @@ from typing import Any
 from profiling.child_process import Ended, Stream, run_to_end
 
 LIMIT_S = 1800.0
+#: Where vLLM puts its sockets, whose paths the system cuts at about 100 characters.
+SOCKETS_VARIABLE = "VLLM_RPC_BASE_PATH"
 #: Without graphs, and vLLM's `cudagraph_mode`.
 MODES = ("eager", "PIECEWISE", "FULL_DECODE_ONLY", "FULL", "FULL_AND_PIECEWISE")
 
@@ -85,10 +87,20 @@ class EngineEnded(RuntimeError):
 
     @property
     def last_error(self) -> str:
-        """The line of the log that names the last exception; its last line where none does."""
-        lines = [line.strip() for line in self.printed.splitlines() if line.strip()]
-        named = [line for line in lines if _EXCEPTION.search(line)]
-        return (named or lines or ["nothing was printed"])[-1]
+        """The line of the log that names the last exception; its last line where none does.
+
+        With the line below it where that is indented: pydantic names a class, then what is wrong.
+        """
+        lines = [line.rstrip() for line in self.printed.splitlines() if line.strip()]
+        if not lines:
+            return "nothing was printed"
+        named = [i for i, line in enumerate(lines) if _EXCEPTION.search(line)]
+        if not named:
+            return lines[-1].strip()
+        error, *below = lines[named[-1] :]
+        if below and below[0].startswith("  "):
+            return f"{error.strip()}: {below[0].strip()}"
+        return error.strip()
 
 
 #: `package.SomeError: text`, the last line of a traceback, which vLLM's log may prefix.
@@ -104,19 +116,20 @@ def run(
 ) -> Decoded:
     """Decode in a process of its own, which prints into `log`; nothing of it outlives the call.
 
-    environment: of the process; this one's without.
+    environment: of the process; this one's without. vLLM puts its sockets into the temporary
+    folder and leaves them there: it is given one of its own.
 
     Raises:
         EngineEnded: when it ends without a result, or after `limit_s` seconds.
     """
-    with tempfile.TemporaryDirectory(prefix="ascend-infer-vllm-") as folder, log.open("wb") as out:
+    with tempfile.TemporaryDirectory(prefix="vllm-") as folder, log.open("wb") as out:
         asked, answered = Path(folder, "request.json"), Path(folder, "result.json")
         asked.write_text(json.dumps(asdict(request)), encoding="utf-8")
-        # Both outputs into one file, in the order in which they were printed.
+        # Both outputs into one file; the child makes one of them, and here is what precedes that.
         printed = Stream(onward=out, kept=Path(os.devnull))
         ended = run_to_end(
             [sys.executable, "-m", f"{__package__}.child", str(asked), str(answered)],
-            os.environ if environment is None else environment,
+            {**(os.environ if environment is None else environment), SOCKETS_VARIABLE: folder},
             out=printed,
             err=printed,
             limit_s=limit_s,

@@ -32,6 +32,9 @@ class LLM:
         print(json.dumps({"ops": os.environ["ASCEND_INFER_VLLM_OPS"], **arguments}), flush=True)
         if self.fault == "raises":
             raise RuntimeError("no kernel for this")
+        if self.fault == "invalid":
+            raise ValueError("1 validation error for ModelConfig\\n  Value error, no such dtype")
+        open(os.path.join(os.environ["VLLM_RPC_BASE_PATH"], "socket"), "w").close()
         if self.fault == "hangs":
             time.sleep(60)
         if self.fault == "exits":
@@ -135,6 +138,7 @@ def test_the_same_logits_pass_in_each_mode_and_nothing_is_kept(host, tmp_path):
     [
         ("wrong", "tokens", "step 2: token 2 instead of"),
         ("raises", "serves", "RuntimeError: no kernel for this"),
+        ("invalid", "serves", "1 validation error for ModelConfig: Value error, no such dtype"),
         ("exits", "serves", "exit code 0"),
         ("refused", "rms_norm", "the host's serves: another text"),
         ("host", "rms_norm", "0 layers are ours; 2 are the host's: the norm has a bias"),
