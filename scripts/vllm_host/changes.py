@@ -153,6 +153,12 @@ def _decide_on_custom_kernels() -> None:
     enable_custom_op()
 
 
+def _define_custom_kernels() -> None:
+    from vllm_host import custom_kernels
+
+    custom_kernels.define()
+
+
 def _leave_torchair_out() -> None:
     from vllm_ascend.platform import NPUPlatform
 
@@ -218,6 +224,12 @@ AS_PLUGIN = (
         why="a Triton kernel, and there is no Triton for the simulated device; in torch instead",
         apply=_replace_slot_mapping,
         hosts=("0.23.0",),
+    ),
+    Change(
+        what="torch.ops._C_ascend",
+        why="the host is built without its AscendC kernels; the norm of Gemma, which has no other "
+        "operator in the host, is computed in torch, and what is missing is named (AI-DEV-008)",
+        apply=_define_custom_kernels,
     ),
     Change(
         what="vllm_ascend.utils.enable_custom_op()",
