@@ -17,6 +17,7 @@ import torch
 from ascend_infer.vllm_plugin import hooks
 from ascend_infer.vllm_plugin.decision import decision
 from kernels_npu import ops
+from kernels_npu.errors import UnsupportedError, UsageError
 
 #: As the host gives them; a kernel is built for the width of its positions.
 POSITIONS = torch.int64
@@ -127,6 +128,8 @@ def _reason(op: str, device: torch.device, call: Callable[[], Any]) -> str | Non
         call()
         if device.type != "cpu":
             torch.get_device_module(device).synchronize(device)
+    except (UnsupportedError, UsageError) as error:  # its own checks: what it is not made for
+        return str(error.what)
     except Exception as error:  # noqa: BLE001 - a compiler raises anything; nothing has served yet
         text = next(iter(str(error).splitlines()), "")
         reason = f"its kernel cannot be built: {type(error).__name__}: {text}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
@@ -9,7 +10,7 @@ from weakref import WeakValueDictionary
 import torch
 
 from kernels_npu.sim.device.capture import forbid_generator
-from kernels_npu.sim.device.errors import DeviceError
+from kernels_npu.sim.device.errors import DeviceError, NotSimulatedError
 from kernels_npu.sim.device.schemas import OpInfo, packet_name
 from kernels_npu.sim.device.state import device_state, process
 
@@ -18,6 +19,11 @@ _generators: dict[int, Generator] = {}
 #: PyTorch hands kernels a new Python object for the same generator; the address of its state
 #: identifies it.
 _by_address: WeakValueDictionary[int, Generator] = WeakValueDictionary()
+#: What an operation adds to the offset of the counter-based generator that a device has. The
+#: vendor's depends on the operation; hosts that take a draw back reckon with this one.
+_OFFSET_PER_DRAW = 4
+#: So many draws of a generator can be taken back.
+_DRAWS_KEPT = 16
 
 
 class _GeneratorType(type):
@@ -30,13 +36,17 @@ class _GeneratorType(type):
 
 
 class Generator(_HostGenerator):
-    """The random state of one device: the host's Mersenne twister under the device's name."""
+    """The random state of one device: the host's Mersenne twister under the device's name.
+
+    Its offset counts the draws since the last seed or state, 4 for each.
+    """
 
     def __new__(cls, index: int) -> Generator:
         return super().__new__(cls, device="cpu")  # type: ignore[call-arg]
 
     def __init__(self, index: int) -> None:
         self.index = index
+        self._restart()
         _by_address[self._cdata] = self  # type: ignore[attr-defined]
 
     @property
@@ -44,14 +54,56 @@ class Generator(_HostGenerator):
         """The device whose operations draw from this generator."""
         return torch.device("npu", self.index)
 
+    def _restart(self) -> None:
+        self._offset = 0
+        self._before: OrderedDict[int, torch.Tensor] = OrderedDict()  # offset -> state of the host
+
+    def draw(self) -> None:
+        """An operation is about to draw."""
+        self._before[self._offset] = super().get_state()
+        if len(self._before) > _DRAWS_KEPT:
+            self._before.popitem(last=False)
+        self._offset += _OFFSET_PER_DRAW
+
+    def get_offset(self) -> int:
+        """How far the generator is behind its seed: a multiple of 4."""
+        forbid_generator("get_offset")
+        return self._offset
+
+    def set_offset(self, offset: int) -> Generator:
+        """Take the draws since `offset` back.
+
+        Raises:
+            NotSimulatedError: AI-DEV-008 for an offset where none of the last 16 draws began.
+        """
+        forbid_generator("set_offset")
+        if offset == self._offset:
+            return self
+        if offset not in self._before:
+            known = ", ".join(map(str, self._before)) or "none"
+            raise NotSimulatedError(
+                "AI-DEV-008",
+                f"Generator.set_offset({offset}) at {self._offset}, with draws kept from {known}",
+                rule="numbers come from a generator of the host, which can only go back to where "
+                f"one of its last {_DRAWS_KEPT} draws began",
+                fix="manual_seed, or set_state of a state that get_state gave",
+            )
+        super().set_state(self._before[offset])
+        for later in [known for known in self._before if known >= offset]:
+            del self._before[later]
+        self._offset = offset
+        return self
+
     def manual_seed(self, seed: int) -> Generator:
         """Restart from `seed`."""
+        self._restart()
         super().manual_seed(seed)
         return self
 
     def seed(self) -> int:
         """Restart from a seed of the operating system and return it."""
         forbid_generator("seed")
+        self._restart()
         return super().seed()
 
     def get_state(self) -> torch.Tensor:
@@ -63,6 +115,7 @@ class Generator(_HostGenerator):
         """Continue from a state of `get_state`."""
         forbid_generator("set_state")
         super().set_state(state)
+        self._restart()
         return self
 
     def clone_state(self) -> Generator:
@@ -136,16 +189,17 @@ def runner(info: OpInfo) -> Callable[[int], Callable[..., Any]]:
 def _with_generator(call: Callable[..., Any]) -> Callable[[int], Callable[..., Any]]:
     def bind(index: int) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
-            given = kwargs.get("generator")
-            if given is None:
-                kwargs["generator"] = default_generator(index)
-            elif given._cdata not in _by_address:
+            given: Any = kwargs.get("generator")
+            owner = default_generator(index) if given is None else _by_address.get(given._cdata)
+            if owner is None:
                 raise DeviceError(
                     "AI-DEV-009",
-                    f"Expected a 'npu' device type for generator but found '{given.device.type}'",
+                    f"Expected a 'npu' device type for generator but found '{given.device}'",
                     rule="a generator belongs to the device whose operations draw from it",
                     fix="torch.Generator(device='npu')",
                 )
+            owner.draw()
+            kwargs["generator"] = owner
             return call(*args, **kwargs)
 
         return run
@@ -160,6 +214,7 @@ def _with_borrowed_state(call: Callable[..., Any]) -> Callable[[int], Callable[.
         def run(*args: Any, **kwargs: Any) -> Any:
             device, shared = default_generator(index), torch.default_generator
             saved = shared.get_state()
+            device.draw()
             shared.set_state(_HostGenerator.get_state(device))
             try:
                 return call(*args, **kwargs)

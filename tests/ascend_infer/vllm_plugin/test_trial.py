@@ -118,6 +118,18 @@ def test_after_the_trial_no_number_of_rows_builds_anything(name: str, compiler: 
     assert compiler.names == built
 
 
+@pytest.mark.parametrize(
+    "size, dtypes", [(DIM, (torch.float32,) * 2), (520, HALF), (DIM + 1, HALF)]
+)
+def test_what_no_kernel_is_made_for_is_the_hosts_and_ends_nothing(
+    size: int, dtypes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decision(), "settings", Settings(on_refusal=OnRefusal.STOP))
+    reason = trial.attention(HEADS, size, 32, EPS, dtypes, npu())
+    assert reason is not None and "cannot be built" not in reason
+    assert ("float32" if dtypes != HALF else str(size)) in reason
+
+
 def test_nothing_is_tried_without_memory() -> None:
     reason = trial.rms_norm(224, EPS, torch.float16, torch.device("meta"))
     assert reason is not None and "without memory" in reason
