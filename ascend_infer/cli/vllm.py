@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the command, its subcommand and their options."""
-    group = commands.add_parser("vllm", help="the plugin of vllm-ascend").add_subparsers(
+    """Declare the command, its subcommands and their options."""
+    group = commands.add_parser("vllm", help="the plugin of vLLM").add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
     status = group.add_parser(

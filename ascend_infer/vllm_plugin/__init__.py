@@ -1,4 +1,5 @@
-"""Our operators inside stock vllm-ascend: RMSNorm, rotary embedding, paged decode attention.
+"""Our operators inside stock vllm-ascend, or vLLM on its CPU platform: RMSNorm, rotary embedding,
+both fused for Qwen3, and paged decode attention.
 
 vLLM calls `register` in every process that it starts, before the host has registered its own
 operators. Nothing is replaced unless the user asks (see `settings`); nothing heavy is imported

@@ -34,7 +34,7 @@ def install() -> None:
 
 
 def is_installed() -> bool:
-    """Whether both are wrapped in this process."""
+    """Whether both are wrapped in this process; this one is the last."""
     utils = sys.modules.get("vllm_ascend.utils")
     return utils is not None and hasattr(utils.register_ascend_customop, hooks.MARK)
 

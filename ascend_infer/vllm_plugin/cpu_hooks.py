@@ -31,7 +31,7 @@ def install() -> None:
 
 
 def is_installed() -> bool:
-    """Whether both are wrapped in this process."""
+    """Whether both are wrapped in this process; this one is the last."""
     worker_base = sys.modules.get("vllm.v1.worker.worker_base")
     return worker_base is not None and hasattr(worker_base.WorkerBase.__init__, hooks.MARK)
 

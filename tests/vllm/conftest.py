@@ -8,6 +8,7 @@ import os
 import resource
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,20 @@ import pytest
 
 from ascend_infer.verification.vllm.engine import Decoded, EngineEnded, Request, run
 from ascend_infer.verification.vllm.rounds import LENGTHS
+from tests.vllm.hosted.plugins import beside_ours
 from tests.vllm.hosted.preloaded import Preloaded
 
 MISSING = [m for m in ("vllm", "vllm_ascend") if importlib.util.find_spec(m) is None]
 #: The release of vLLM that the suite runs, which is what `scripts/vllm-sim --host` made.
 HOST = "" if MISSING else importlib.metadata.version("vllm").partition("+")[0]
 #: What is run with an older host than that of `scripts/vllm-sim` as well.
-WITH_OLDER_HOSTS = ("test_modes", "test_plugin_modes", "test_plugin_traps", "test_scheduling")
+WITH_OLDER_HOSTS = (
+    "test_modes",
+    "test_plugin_modes",
+    "test_plugin_refusals",
+    "test_plugin_traps",
+    "test_scheduling",
+)
 NEWEST_HOST = "0.23.0"
 NEW_TOKENS = 16
 ENGINE_LIMIT_S = 300.0
@@ -192,3 +200,9 @@ def ours_fails(engine: Callable[..., Decoded]) -> Callable[..., str]:
         return raised.value.printed
 
     return call
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Any:
+    """`plugins.beside_ours` of a folder of the test's own."""
+    return partial(beside_ours, tmp_path)

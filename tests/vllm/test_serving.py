@@ -21,6 +21,7 @@ from urllib.error import HTTPError
 
 import pytest
 
+from ascend_infer.verification.vllm.engine import graph_mode
 from tests.vllm.hosted.server import Server, start, wait
 
 psutil = pytest.importorskip("psutil")
@@ -45,10 +46,7 @@ class Pair:
 def pair(
     smollm2: Path, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Pair]:
-    from vllm_host.__main__ import engine_arguments
-
     logs = tmp_path_factory.mktemp("logs")
-    engine = engine_arguments(smollm2, "FULL_DECODE_ONLY")
     with ExitStack() as stack:
         both = {
             name: stack.enter_context(
@@ -62,7 +60,7 @@ def pair(
                     max_num_batched_tokens=TOKEN_BUDGET,
                     num_gpu_blocks_override=BLOCKS,
                     enable_prompt_tokens_details=True,
-                    compilation_config=engine["compilation_config"],
+                    **graph_mode("FULL_DECODE_ONLY", (1, 2, 4)),
                 )
             )
             for name, ops in (("ours", "all"), ("stock", "off"))

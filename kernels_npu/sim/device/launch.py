@@ -22,7 +22,6 @@ from kernels_npu.sim.device.streams import Stream, find_by_handle
 
 if TYPE_CHECKING:
     from kernels_npu.sim import ir
-    from kernels_npu.sim.machine import GmArg
 
 
 class Kernel(Protocol):
@@ -131,20 +130,6 @@ def _gm_args(plan: LaunchPlan, arguments: list[Any], blocks: list[Block]) -> lis
             name=plan.names[position],
         )
     return made
-
-
-def gm_view(tensor: torch.Tensor, name: str = "tensor") -> GmArg:
-    """The machine's view of an npu tensor: its bytes from the data pointer to its storage's end."""
-    from kernels_npu.sim.device.launch_plan import dialect_dtype
-    from kernels_npu.sim.machine import GmArg
-
-    start = tensor.storage_offset() * tensor.element_size()
-    return GmArg(
-        data=block_of(tensor).bytes()[start:],
-        shape=tuple(tensor.shape),
-        dtype=dialect_dtype(tensor.dtype),
-        name=name,
-    )
 
 
 def _touches(

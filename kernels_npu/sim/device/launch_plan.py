@@ -31,15 +31,9 @@ TORCH_DTYPES: dict[str, torch.dtype] = {
     "float32": torch.float32,
     "float64": torch.float64,
 }
-_DIALECT_DTYPES = {dtype: name for name, dtype in TORCH_DTYPES.items() if name != "int4"}
 
 Dims = dict[int, int | float]
 Shape = Callable[[Dims], tuple[int, ...]]
-
-
-def dialect_dtype(dtype: torch.dtype) -> str:
-    """The dialect's name of a torch dtype."""
-    return _DIALECT_DTYPES[dtype]
 
 
 class LaunchPlan:

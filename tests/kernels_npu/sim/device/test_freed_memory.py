@@ -95,6 +95,19 @@ def test_memory_of_the_pool_lives_with_the_graph() -> None:
     torch.testing.assert_close(out.cpu(), (x.cpu() @ x.cpu()).relu() + 1)
 
 
+def test_memory_of_a_pool_that_has_gone_lives_with_its_tensors() -> None:
+    x, out = torch.randn(3).to("npu"), torch.empty(3, device="npu")
+    kept: list[torch.Tensor] = []
+    first = captured(lambda: kept.append(x * 2))
+    first.replay()
+    second = captured(lambda: out.copy_(kept[0] + 1))
+    first.reset()
+    second.replay()
+    assert torch.equal(out.cpu(), x.cpu() * 2 + 1)
+    kept.clear()
+    refused(second)
+
+
 @tilelang.jit(out_idx=[1], workspace_idx=[2])
 def through_a_workspace(width: int):
     @T.prim_func
@@ -163,6 +176,35 @@ def test_a_weak_reference_keeps_nothing() -> None:
     assert other.isnan().all()
     graph = captured(lambda: other + 1)
     refused(graph)
+
+
+def test_a_weak_reference_frees_nothing() -> None:
+    tensor = torch.ones(100, device="npu")
+    out = torch.empty(100, device="npu")
+    graph = captured(lambda: out.copy_(tensor + 1))
+    allocated = torch.npu.memory_allocated()
+    weak(tensor).add_(1)  # and is gone
+    assert torch.npu.memory_allocated() == allocated
+    graph.replay()
+    assert out.eq(3).all()
+
+
+def test_pieces_of_a_graph_hand_memory_of_their_pool_on_weakly() -> None:
+    """As pieces that vLLM captures one by one: the next one knows the output before it weakly."""
+    x, out = torch.randn(6).to("npu"), torch.empty(6, device="npu")
+    pool = torch.npu.graph_pool_handle()
+    first, second = torch.npu.NPUGraph(), torch.npu.NPUGraph()
+    with torch.npu.graph(first, pool=pool):
+        between = x * 2
+        handed_on = weak(between)
+        del between
+    with torch.npu.graph(second, pool=pool):
+        out.copy_(handed_on + 1)
+    for _ in range(2):
+        x.add_(1)
+        first.replay()
+        second.replay()
+        assert torch.equal(out.cpu(), x.cpu() * 2 + 1)
 
 
 def test_an_output_of_a_graph_is_read_through_a_weak_reference() -> None:
