@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.ascend_infer.vllm_plugin.test_hooks import HEAD
+from tests.ascend_infer.vllm_plugin import small_host
+from tests.ascend_infer.vllm_plugin.small_host import write
 
-ROOT = Path(__file__).parents[3]
 LAYER = """
 from vllm.model_executor.custom_op import CustomOp
 class {name}(CustomOp):
@@ -85,22 +83,9 @@ BOTH = {"RMSNorm": "AscendInferRMSNorm", "RotaryEmbedding": "AscendInferRotaryEm
 
 @pytest.fixture
 def run(tmp_path: Path) -> Any:
-    """Runs a program on the host; returns what it printed as JSON and its standard error."""
-    for name, text in FILES.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-    def program(body: str, *, known: bool = True, status: int = 0, **variables: str) -> Any:
-        environment = {"PYTHONPATH": f"{tmp_path}:{ROOT}", "PATH": "/usr/bin:/bin", **variables}
-        done = subprocess.run(
-            [sys.executable, "-c", HEAD.format(known=known) + body],
-            env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == status, done.stderr
-        return (json.loads(done.stdout) if done.stdout else None), done.stderr
-
-    return program
+    """`small_host.run` on the host of `FILES`."""
+    write(tmp_path, FILES)
+    return partial(small_host.run, tmp_path)
 
 
 def test_a_worker_fills_the_table_before_its_model_is_built(run: Any) -> None:

@@ -5,13 +5,14 @@ Each case runs in a process of its own, as vLLM's processes are.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.ascend_infer.vllm_plugin import small_host
+from tests.ascend_infer.vllm_plugin.small_host import write
 
 FILES = {
     "vllm/__init__.py": "",
@@ -75,20 +76,6 @@ def start(config=None):
         "Metadata-Version: 2.1\nName: vllm-ascend\nVersion: 0.23.0\n"
     ),
 }
-HEAD = """
-import json, sys
-from types import SimpleNamespace
-from ascend_infer.vllm_plugin import pins, host
-if {known}:
-    host.differences = lambda *_: []
-def chosen(kind="plain"):
-    from vllm_ascend.platform import NPUPlatform
-    return NPUPlatform.get_attn_backend_cls(None, kind)
-def table():
-    from vllm.model_executor.custom_op import op_registry_oot
-    return {{key: value.__name__ for key, value in op_registry_oot.items()}}
-from ascend_infer.vllm_plugin import register
-"""
 HOST = "vllm_ascend.attention.attention_v1.AscendAttentionBackend"
 OURS = "ascend_infer.vllm_plugin.attention.Backend"
 BOTH = {"RMSNorm": "AscendInferRMSNorm", "RotaryEmbedding": "AscendInferRotaryEmbedding"}
@@ -96,24 +83,10 @@ NEITHER = {"RMSNorm": "AscendRMSNorm", "RotaryEmbedding": "AscendRotaryEmbedding
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs a program on the host; returns what it printed as JSON and its standard error."""
-    for name, text in FILES.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    root = Path(__file__).parents[3]
-
-    def program(body: str, *, known: bool = True, status: int = 0, **variables: str) -> Any:
-        environment = {"PYTHONPATH": f"{tmp_path}:{root}", "PATH": "/usr/bin:/bin", **variables}
-        done = subprocess.run(
-            [sys.executable, "-c", HEAD.format(known=known) + body],
-            env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == status, done.stderr
-        return (json.loads(done.stdout) if done.stdout else None), done.stderr
-
-    return program
+def run(tmp_path: Path) -> Any:
+    """`small_host.run` on the host of `FILES`."""
+    write(tmp_path, FILES)
+    return partial(small_host.run, tmp_path)
 
 
 REGISTER_FIRST = """
