@@ -8,16 +8,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-#: What is checked by default. All but the last have wheels for CPython 3.11 on x86_64.
+from ascend_infer.vllm_plugin.host import ASCEND
+from ascend_infer.vllm_plugin.pins import pinned
+
+#: What is checked by default: wheels for CPython 3.11 on x86_64, else source distributions.
 RELEASES = (
     "torch_npu==2.9.0.post9",
     "torch_npu==2.11.0.post3",
     "torch_npu==2.12.0.post3",
     "torch_npu==2.13.0",
     "torch_npu==2.14.0",
-    "vllm_ascend==0.18.0",
-    "vllm_ascend==0.23.0",
-    "vllm_ascend==0.23.0.post1",
+    *(f"{ASCEND.package}=={release}" for release in pinned()[ASCEND.name]),
 )
 GIT = "git+"
 _PLATFORMS = tuple(f"manylinux_2_{glibc}_x86_64" for glibc in (34, 28, 24))

@@ -60,6 +60,22 @@ def test_two_roundings_of_the_same_logits_agree(dtype, seed):
     assert all(d.tie for d in found.divergences)
 
 
+def test_the_tolerance_grows_as_a_random_walk_of_two_steps_per_layer():
+    assert tolerance(8) == 16.0
+    assert tolerance(4 * 30) == pytest.approx(2 * tolerance(30))
+
+
+def test_logits_of_no_common_token_are_not_taken_for_equal():
+    """Each side reports the likeliest tokens only, and might report none of the other's."""
+    logits = random_logits(0)
+    left, right = decoded(logits), decoded(logits)
+    for batch in right.scores:
+        for prompt in batch:
+            prompt[:] = [{f"{token}0000": x for token, x in step.items()} for step in prompt]
+    found = compare(left, right)
+    assert not found.divergences and found.worst_ulps == math.inf and not found.passed
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_what_moves_a_gap_by_more_than_rounding_fails_though_the_tokens_are_equal(seed):
     logits = rounded(random_logits(seed), "float16")
