@@ -249,5 +249,6 @@ def _attended(found: Decoded) -> dict[str, Any]:
         replays, updates = found.serving["replays"], found.serving["task_updates"]
         launches = found.serving["replayed_launches"].get(_KERNEL, 0)
         detail.append(f"{replays} replays with {launches} launches and {updates} task updates")
-        passed = passed and updates == 0
+        # Layers that are left to the host need updates, as they do without us.
+        passed = passed and (updates == 0 or len(found.plugin["layers"]["attention"]) > 1)
     return {"passed": passed, "detail": "; ".join(detail)}

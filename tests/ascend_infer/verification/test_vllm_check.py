@@ -45,7 +45,7 @@ class LLM:
 
     def collective_rpc(self, method):
         if method.__name__ == "take_counts":
-            return [None]
+            return [json.loads(os.environ.get("COUNTS", "null"))]
         ours = os.environ["ASCEND_INFER_VLLM_OPS"].split(",")
         names = ["rms_norm", "attention"]
         ops = {op: {"asked": op in ours or "all" in ours, "refusal": None} for op in names}
@@ -55,6 +55,8 @@ class LLM:
             ops["rms_norm"]["refusal"], layers["rms_norm"] = "another text", {}
         if self.fault == "host":
             layers["rms_norm"] = {"the norm has a bias": 2}
+        if self.fault == "partly":
+            layers["attention"]["sliding window"] = 1
         if self.fault == "not called":
             calls.pop("ascend-infer")
         loaded = self.fault != "not loaded"
@@ -158,6 +160,23 @@ def test_what_goes_wrong_with_our_operators_fails_and_its_log_is_kept(
     printed = json.loads((logs / "FULL.log").read_text().splitlines()[0])
     assert printed["ops"] == "all" and printed["logprobs_mode"] == "raw_logits"
     assert printed["compilation_config"] == {"cudagraph_mode": "FULL"}
+
+
+@pytest.mark.parametrize(
+    "updates, fault, passes", [(0, "", True), (6, "", False), (6, "partly", True)]
+)
+def test_on_the_simulated_device_replays_of_our_attention_update_nothing(
+    updates, fault, passes, host, monkeypatch
+):
+    launched = {"paged_decode_attention": 10}
+    counts = {"replays": 5, "task_updates": updates, "replayed_launches": launched}
+    monkeypatch.setenv("COUNTS", json.dumps(counts))
+    monkeypatch.setenv("FAULT", fault)
+    report = verify_vllm(asked(host))
+    (found,) = [r for r in report.results if r.check == "decode attention"]
+    assert found.passed is report.passed is passes
+    assert f"5 replays with 10 launches and {updates} task updates" in found.detail
+    assert {str(r.evidence) for r in report.results} == {"simulated"}
 
 
 def test_an_operator_that_is_named_must_serve(host, monkeypatch):
