@@ -16,3 +16,9 @@ class StatusExtension:
     def ascend_infer_status(self) -> dict[str, Any]:
         """`ascend_infer.vllm_plugin.status` of this worker's process."""
         return status()
+
+    def ascend_infer_kv_contract(self) -> dict[str, Any]:
+        """`ascend_infer.vllm_plugin.kv.worker_contract` of this worker."""
+        from ascend_infer.vllm_plugin.kv import worker_contract
+
+        return worker_contract(self)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
+from ascend_infer.kv_contract import KVContract
 from tests.vllm.conftest import NEW_TOKENS
 from tests.vllm.hosted.server import serving
 
@@ -40,7 +42,15 @@ def test_two_ranks_decode_as_one_with_local_heads(
         statuses = server.workers("ascend_infer_status")
         after = server.workers("device_counts")
         queries = server.workers("query_shapes", "paged_decode_attention")
+        contracts = [KVContract(**c) for c in server.workers("ascend_infer_kv_contract")]
     assert len(statuses) == len(after) == len(queries) == RANKS
+    # Held against the tensors of each rank, which have one of the two KV heads.
+    assert contracts == [dataclasses.replace(contracts[0], tensor_parallel=RANKS)] * RANKS
+    facts = ("layers", "kv_heads", "head_dim", "block_size", "dtype", "rotary", "scale_format")
+    assert [getattr(contracts[0], name) for name in facts] == [
+        *(LAYERS, 2, HEAD_DIM, 128, "float16", "half_split", "none"),
+    ]
+    assert contracts[0].block_bytes == LAYERS * 2 * 128 * 1 * HEAD_DIM * 2
     steps = (NEW_TOKENS - 1) * len(chosen)  # the prefill chooses each first token
     for status, old, new, query in zip(statuses, before, after, queries):
         assert status["layers"]["attention"] == {"ascend-infer": LAYERS}
