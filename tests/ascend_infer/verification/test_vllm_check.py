@@ -21,6 +21,8 @@ FAKE_VLLM = """
 import json, os, time
 from types import SimpleNamespace
 
+NAMES = ("ops", "on_refusal")
+
 class SamplingParams:
     def __init__(self, **values):
         self.__dict__.update(values)
@@ -29,7 +31,8 @@ class LLM:
     def __init__(self, model, **arguments):
         ours = os.environ["ASCEND_INFER_VLLM_OPS"] != "off"
         self.fault = os.environ.get("FAULT", "") if ours or os.environ.get("ALWAYS") else ""
-        print(json.dumps({"ops": os.environ["ASCEND_INFER_VLLM_OPS"], **arguments}), flush=True)
+        asked = {name: os.environ.get("ASCEND_INFER_VLLM_" + name.upper()) for name in NAMES}
+        print(json.dumps({**asked, **arguments}), flush=True)
         if self.fault == "raises":
             raise RuntimeError("no kernel for this")
         if self.fault == "invalid":
@@ -153,12 +156,14 @@ def test_what_goes_wrong_with_our_operators_fails_and_its_log_is_kept(
     fault, failing, detail, host, monkeypatch
 ):
     monkeypatch.setenv("FAULT", fault)
+    monkeypatch.setenv("ASCEND_INFER_VLLM_ON_REFUSAL", "stop")  # a server's, not the check's
     report = verify_vllm(asked(host))
     (failed,) = [r for r in report.results if not r.passed]
     assert failed.check == failing and detail in failed.detail
     logs = Path(report.notes[0].rpartition(": ")[2])
     printed = json.loads((logs / "FULL.log").read_text().splitlines()[0])
-    assert printed["ops"] == "all" and printed["logprobs_mode"] == "raw_logits"
+    assert printed["ops"] == "all" and printed["on_refusal"] == "host"
+    assert printed["logprobs_mode"] == "raw_logits"
     assert printed["compilation_config"] == {"cudagraph_mode": "FULL"}
 
 
@@ -228,6 +233,7 @@ def test_the_engine_gets_room_for_a_batch_of_the_longest_and_what_the_user_adds(
         for name in ("stock-eager.log", "FULL.log")
     )
     assert stock.pop("ops") == "off" and stock.pop("enforce_eager") is True
+    assert stock.pop("on_refusal") is None and ours.pop("on_refusal") == "host"
     assert ours.pop("ops") == "all" and ours.pop("compilation_config")
     assert stock == ours
     assert ours["num_gpu_blocks_override"] == 3 * 1 + 1 and ours["max_num_seqs"] == 3

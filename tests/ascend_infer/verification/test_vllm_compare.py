@@ -145,6 +145,8 @@ def test_batches_grow_to_the_largest_and_shrink(batch):
     assert all(0 <= token < VOCABULARY for prompt in prompts for token in prompt)
     planned = rounds(prompts, batch)
     assert planned[0] == prompts
+    for first, chosen in enumerate(planned[1:]):  # each begins one prompt further
+        assert chosen == [prompts[(first + i) % 3] for i in range(len(chosen))]
     sizes = [len(batch) for batch in planned[1:]]
     peak = sizes.index(batch)
     assert sizes[: peak + 1] == sorted(set(sizes)) and sizes[peak:] == sorted(set(sizes))[::-1]

@@ -36,6 +36,9 @@ def test_both_halves_are_the_hosts_memory_in_one_piece() -> None:
         assert half.is_contiguous() and half.shape == (2 * BLOCKS - 1, BLOCK, KV_HEADS, HEAD_DIM)
         half.fill_(3)
     assert bool((cache == 3).all())
+    keys, values = halves(cache)
+    assert keys.data_ptr() == cache.data_ptr()
+    assert values.data_ptr() == keys[1].data_ptr()  # of a block, keys before values
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))

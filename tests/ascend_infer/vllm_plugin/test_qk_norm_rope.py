@@ -91,6 +91,14 @@ def layer(monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
+def test_positions_that_no_trial_had_are_the_hosts(layer: Any) -> None:
+    """A kernel would be built for them in the middle of a graph."""
+    built = layer()
+    hidden, positions = torch.randn(2, HIDDEN).half().to("npu"), torch.tensor([3, 1]).to("npu")
+    assert built.forward(positions, hidden) is built.given[0]
+    assert built.forward(positions.int(), hidden) == "host"
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(("tokens", "rotary_dim"), [(5, 64), (1, 32), (0, 64)])
 def test_attention_is_given_what_the_three_operators_make(
