@@ -25,9 +25,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="what the plugin replaces in this host, and why not",
         description="Versions, the pinned text of the host's functions, switches, and whether the "
         "plugin can be loaded as vLLM loads it, without importing vLLM. What a running server "
-        "really calls, its workers tell: "
-        "llm.collective_rpc(ascend_infer.vllm_plugin.worker_status). Exit code 0: what is asked "
-        "for will be replaced.",
+        "really calls, its workers tell: the method ascend_infer_status of "
+        "ascend_infer.vllm_plugin.worker_extension. Exit code 0: what is asked for will be "
+        "replaced.",
     )
     options.add_common(status)
     status.set_defaults(run=run_status)
@@ -35,9 +35,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     kv_check = group.add_parser(
         "kv-check",
         help="whether one engine can read the KV cache of another",
-        description="Compare the records of two engines (`ascend_infer.kv_contract`), which "
-        "llm.collective_rpc(ascend_infer.vllm_plugin.kv.worker_contract) gives. Exit code 0: they "
-        "agree on every fact, 1: they do not.",
+        description="Compare the records of two engines (`ascend_infer.kv_contract`), which the "
+        "method ascend_infer_kv_contract of ascend_infer.vllm_plugin.worker_extension gives. "
+        "Exit code 0: they agree on every fact, 1: they do not.",
     )
     kv_check.add_argument(
         "writer", type=Path, metavar="WRITER", help="record of the engine that fills it"

@@ -26,7 +26,7 @@ def register() -> None:
 def status() -> dict[str, Any]:
     """What is asked for, what is installed and what was called in this process, JSON-ready.
 
-    In a server: `llm.collective_rpc(ascend_infer.vllm_plugin.worker_status)`.
+    In a server: `worker_extension.StatusExtension`.
     """
     from ascend_infer.vllm_plugin.report import report
 
@@ -34,5 +34,5 @@ def status() -> dict[str, Any]:
 
 
 def worker_status(_worker: object) -> dict[str, Any]:
-    """`status` of the process of a worker."""
+    """`status` of a worker's process: `llm.collective_rpc(worker_status)`, in the same process."""
     return status()
