@@ -84,13 +84,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/contracts",
         description="Check what our code calls in torch_npu, and what the plugin takes hold of in "
-        "vllm-ascend, against their files, unopened.",
+        "vllm-ascend, against the files of their releases; nothing is installed or imported.",
     )
     parser.add_argument(
         "files",
         nargs="*",
         metavar="FILE",
-        help="wheels, sdists, folders, or git+ADDRESS[@COMMIT] of a repository",
+        help="wheels, sdists, folders, NAME==VERSION through pip, or git+ADDRESS[@COMMIT]",
     )
     parser.add_argument(
         "--releases", nargs="+", default=RELEASES, metavar="NAME==VERSION", help="through pip"
