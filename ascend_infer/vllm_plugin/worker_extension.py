@@ -1,6 +1,7 @@
 """What vLLM's option `--worker-extension-cls` adds to each worker: the plugin's state by name.
 
-An HTTP server calls a worker's methods by name only; `worker_status` is for `LLM.collective_rpc`.
+By name is the only way over HTTP, and into an engine in a process of its own: vLLM sends functions
+there only with VLLM_ALLOW_INSECURE_SERIALIZATION=1.
 """
 
 from __future__ import annotations
