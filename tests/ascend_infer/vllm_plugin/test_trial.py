@@ -130,6 +130,20 @@ def test_what_no_kernel_is_made_for_is_the_hosts_and_ends_nothing(
     assert ("float32" if dtypes != HALF else str(size)) in reason
 
 
+@pytest.mark.parametrize("name", TRIALS)
+def test_a_launch_that_fails_later_is_a_reason_too(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On an NPU a launch returns at once, and the wait for it tells what became of it."""
+
+    def failing(*_: object) -> None:
+        raise RuntimeError("synchronize: error code is 507015")
+
+    monkeypatch.setattr(torch.npu, "synchronize", failing)
+    reason = TRIALS[name]()
+    assert reason is not None and "507015" in reason
+
+
 def test_nothing_is_tried_without_memory() -> None:
     reason = trial.rms_norm(224, EPS, torch.float16, torch.device("meta"))
     assert reason is not None and "without memory" in reason
