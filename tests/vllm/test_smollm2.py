@@ -57,7 +57,7 @@ def attentions(found: dict[str, Any], name: str, what: str) -> dict[str, int]:
     ("mode", "dtype"),
     [
         *((mode, "float16") for mode in MODES),
-        ("FULL_DECODE_ONLY", "bfloat16"),
+        pytest.param("FULL_DECODE_ONLY", "bfloat16", marks=pytest.mark.slow),
     ],
 )
 def test_the_hosts_tokens_by_our_kernels(mode, dtype, decode, smollm2, rounds, references):
