@@ -26,7 +26,6 @@ from tests.vllm.hosted.server import Server, start, wait
 
 psutil = pytest.importorskip("psutil")
 #: One pair of servers for all tests, and the last one ends one of them.
-pytestmark = pytest.mark.xdist_group("servers")
 
 LAYERS, BLOCK = 30, 128
 BLOCKS = 6  # the host keeps one for padding

@@ -53,10 +53,15 @@ def attentions(found: dict[str, Any], name: str, what: str) -> dict[str, int]:
     return {where: count for where, count in counts.items() if count}
 
 
+#: What a run without `-m slow` takes; our attention makes FULL another FULL_DECODE_ONLY.
+USUAL = ("PIECEWISE", "FULL_DECODE_ONLY", "FULL_AND_PIECEWISE")
+
+
 @pytest.mark.parametrize(
     ("mode", "dtype"),
     [
-        *((mode, "float16") for mode in MODES),
+        *((mode, "float16") for mode in USUAL),
+        *(pytest.param(mode, "float16", marks=pytest.mark.slow) for mode in ("eager", "FULL")),
         pytest.param("FULL_DECODE_ONLY", "bfloat16", marks=pytest.mark.slow),
     ],
 )
