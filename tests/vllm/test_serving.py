@@ -25,7 +25,6 @@ from ascend_infer.verification.vllm.engine import graph_mode
 from tests.vllm.hosted.server import Server, start, wait
 
 psutil = pytest.importorskip("psutil")
-#: One pair of servers for all tests, and the last one ends one of them.
 
 LAYERS, BLOCK = 30, 128
 BLOCKS = 6  # the host keeps one for padding
