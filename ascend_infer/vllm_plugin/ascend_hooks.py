@@ -18,6 +18,13 @@ BACKENDS = {
         "ascend_infer.vllm_plugin.attention.Backend"
     ),
 }
+#: What the host puts into Qwen3's layers, and where these are.
+_QWEN3_PATCH = "vllm_ascend.patch.worker.patch_qwen3vl"
+_QWEN3_FORWARD = "forward_with_split_qkv_rmsnorm_mrope"
+_QWEN3 = {
+    "vllm.model_executor.models.qwen3": "Qwen3Attention",
+    "vllm.model_executor.models.qwen3_moe": "Qwen3MoeAttention",
+}
 
 
 def install() -> None:
@@ -39,6 +46,13 @@ def is_installed() -> bool:
     return utils is not None and hasattr(utils.register_ascend_customop, hooks.MARK)
 
 
+def qwen3_layers() -> dict[Any, Any]:
+    """The classes with queries and keys that are normalised, and the `forward` put into them."""
+    known = getattr(sys.modules.get(_QWEN3_PATCH), _QWEN3_FORWARD, None)
+    layers = (getattr(sys.modules.get(module), name, None) for module, name in _QWEN3.items())
+    return {layer: known for layer in layers if layer is not None}
+
+
 def _registering(register: Any) -> Any:
     @functools.wraps(register)
     def register_ascend_customop(vllm_config: Any = None) -> None:
@@ -57,7 +71,7 @@ def _registering(register: Any) -> Any:
         if "qk_norm_rope" in ours:
             from ascend_infer.vllm_plugin import qk_norm_rope
 
-            qk_norm_rope.replace()
+            qk_norm_rope.replace(qwen3_layers())
 
     setattr(register_ascend_customop, hooks.MARK, register)
     return register_ascend_customop

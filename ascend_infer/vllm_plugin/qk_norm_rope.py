@@ -8,7 +8,6 @@ and in each way of compiling, where a pattern over a graph would need one form p
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,36 +21,22 @@ from kernels_npu import ops
 from kernels_npu.requirements import rotated_heads
 
 OP = "qk_norm_rope"
-_HOST_MODULE = "vllm_ascend.patch.worker.patch_qwen3vl"
-_HOST_FORWARD = "forward_with_split_qkv_rmsnorm_mrope"
-#: The layers that run the host's function, by module.
-_LAYERS = {
-    "vllm.model_executor.models.qwen3": "Qwen3Attention",
-    "vllm.model_executor.models.qwen3_moe": "Qwen3MoeAttention",
-}
 
 
-def replace(layers: Mapping[Any, Any] | None = None) -> None:
+def replace(layers: Mapping[Any, Any]) -> None:
     """Put ours before the host's function in Qwen3's layers, once.
 
-    layers: the classes, and the function that each is known with; None: as vllm-ascend has
-    changed them.
+    layers: the classes -> the `forward` that each is known with; None where it is missing.
     """
-    for layer, known in (_changed_by_vllm_ascend() if layers is None else layers).items():
+    for layer, known in layers.items():
         if hasattr(layer, "ascend_infer_reason"):
             continue
         if known is None or layer.forward is not known:
-            calls.warn(OP, f"{layer.__name__}.forward is not the host's {_HOST_FORWARD}")
+            calls.warn(OP, f"{layer.__name__}.forward is not the host's function that is known")
             continue
         layer.__init__ = _deciding(layer)
         layer.forward = _forward(known)
         layer.ascend_infer_reason = "not decided"
-
-
-def _changed_by_vllm_ascend() -> dict[Any, Any]:
-    known = getattr(sys.modules.get(_HOST_MODULE), _HOST_FORWARD, None)
-    layers = (getattr(sys.modules.get(module), name, None) for module, name in _LAYERS.items())
-    return {layer: known for layer in layers if layer is not None}
 
 
 def _deciding(layer: Any) -> Callable[..., None]:

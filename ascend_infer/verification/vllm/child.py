@@ -55,7 +55,10 @@ def decode(
     return {
         "tokens": [[list(o.outputs[0].token_ids) for o in batch] for batch in outputs],
         "scores": [[_scores(o.outputs[0]) for o in batch] for batch in outputs],
-        "model": describe(llm.llm_engine.model_config),
+        "model": {
+            **describe(llm.llm_engine.model_config),
+            "full_graphs": llm.collective_rpc(has_full_graphs)[0],
+        },
         "start": at_start[0],
         "serving": llm.collective_rpc(take_counts)[0],
         "plugin": llm.collective_rpc(worker_status)[0],
@@ -73,6 +76,12 @@ def describe(config: Any) -> dict[str, Any]:
         "layers": config.hf_text_config.num_hidden_layers,
         "device": current_platform.device_type,
     }
+
+
+def has_full_graphs(worker: Any) -> bool:
+    """Whether decode steps are replayed whole, as the worker has settled it with its back end."""
+    mode = worker.vllm_config.compilation_config.cudagraph_mode
+    return bool(mode.has_full_cudagraphs())
 
 
 def _scores(output: Any) -> list[dict[str, float]]:

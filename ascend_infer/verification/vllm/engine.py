@@ -49,7 +49,7 @@ class Decoded:
     tokens: per round and prompt. scores: the same, per step a mapping of token (as a string) ->
         what the engine's `logprobs_mode` says, of as many tokens as `sampling` asked for as
         `logprobs`; empty without.
-    model: its dtype, its layers, and the type of the device.
+    model: its dtype, its layers, the type of the device, and whether whole steps are replayed.
     start, serving: what the simulated device of rank 0 counted until the engine was ready and
         while it served (`counters.Snapshot`); None on another device.
     plugin: `ascend_infer.vllm_plugin.status` of rank 0. metrics: vLLM's own counters.

@@ -49,6 +49,8 @@ class LLM:
     def collective_rpc(self, method):
         if method.__name__ == "take_counts":
             return [json.loads(os.environ.get("COUNTS", "null"))]
+        if method.__name__ == "has_full_graphs":
+            return [os.environ.get("GRAPHS", "full") == "full"]
         ours = os.environ["ASCEND_INFER_VLLM_OPS"].split(",")
         names = ["rms_norm", "attention"]
         ops = {op: {"asked": op in ours or "all" in ours, "refusal": None} for op in names}
@@ -168,19 +170,27 @@ def test_what_goes_wrong_with_our_operators_fails_and_its_log_is_kept(
 
 
 @pytest.mark.parametrize(
-    "updates, fault, passes", [(0, "", True), (6, "", False), (6, "partly", True)]
+    "updates, launches, fault, graphs, passes",
+    [
+        (0, 10, "", "full", True),
+        (6, 10, "", "full", False),
+        (6, 10, "partly", "full", True),
+        (0, 0, "", "full", False),
+        (0, 0, "", "pieces", True),
+    ],
 )
-def test_on_the_simulated_device_replays_of_our_attention_update_nothing(
-    updates, fault, passes, host, monkeypatch
+def test_on_the_simulated_device_replays_have_our_attention_and_update_nothing(
+    updates, launches, fault, graphs, passes, host, monkeypatch
 ):
-    launched = {"paged_decode_attention": 10}
+    launched = {"paged_decode_attention": launches}
     counts = {"replays": 5, "task_updates": updates, "replayed_launches": launched}
     monkeypatch.setenv("COUNTS", json.dumps(counts))
     monkeypatch.setenv("FAULT", fault)
+    monkeypatch.setenv("GRAPHS", graphs)
     report = verify_vllm(asked(host))
     (found,) = [r for r in report.results if r.check == "decode attention"]
     assert found.passed is report.passed is passes
-    assert f"5 replays with 10 launches and {updates} task updates" in found.detail
+    assert f"5 replays with {launches} launches and {updates} task updates" in found.detail
     assert {str(r.evidence) for r in report.results} == {"simulated"}
 
 

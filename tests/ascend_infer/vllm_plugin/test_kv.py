@@ -59,7 +59,8 @@ def test_how_keys_are_rotated_is_the_models(styles, expected):
 
 
 def test_blocks_may_be_pieces_of_the_engines():
-    kv.worker_contract(worker(shape=(18, BLOCK // 2, KV_HEADS // 2, HEAD_DIM)))
+    found = kv.worker_contract(worker(shape=(18, BLOCK // 2, KV_HEADS // 2, HEAD_DIM)))
+    assert found["block_size"] == BLOCK
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from ascend_infer.vllm_plugin import calls, qk_norm_rope
+from ascend_infer.vllm_plugin import ascend_hooks, calls, qk_norm_rope
 from kernels_npu import reference, registry
 from kernels_npu.sim.device.setup import enable
 
@@ -86,8 +86,8 @@ def layer(monkeypatch: pytest.MonkeyPatch) -> Any:
         vars(stand_in).update(contents)
         monkeypatch.setitem(sys.modules, module, stand_in)
     monkeypatch.setattr(calls, "layers", Counter())
-    qk_norm_rope.replace()
-    qk_norm_rope.replace()
+    qk_norm_rope.replace(ascend_hooks.qwen3_layers())
+    qk_norm_rope.replace(ascend_hooks.qwen3_layers())
     return made
 
 
